@@ -1,0 +1,1 @@
+"""A partitioned message queue."""

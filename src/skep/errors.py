@@ -1,0 +1,166 @@
+"""Every error this project raises on purpose.
+
+SkepError
+├── NotFound                 what was named does not exist
+│   ├── QueueNotFound
+│   ├── PartitionNotFound
+│   ├── GroupNotFound
+│   ├── MessageNotFound
+│   └── DeadLetterNotFound
+├── Conflict                 the state of the broker forbids it now; nothing was written
+│   ├── LeaseLost
+│   ├── KeyReused
+│   └── QueueFull
+├── Invalid                  it can never succeed as written; nothing was written
+├── Unavailable              nothing was written: the caller may retry
+│   ├── Overloaded
+│   ├── Closed
+│   ├── StoreLocked
+│   ├── StoreFailed
+│   └── EncryptionUnavailable
+├── OutcomeUnknown           it may have been written: repeat only with the same ids
+└── Corrupted                an invariant of the stored data is broken: do not retry
+    └── DecryptionFailed
+
+Catch a branch, not a leaf, unless you handle that leaf differently.
+"""
+
+
+class SkepError(Exception):
+    """Base class of every error raised on purpose."""
+
+
+class NotFound(SkepError):
+    """The thing named does not exist."""
+
+
+class QueueNotFound(NotFound):
+    def __init__(self, queue: str) -> None:
+        super().__init__(f"queue {queue!r} does not exist")
+        self.queue = queue
+
+
+class PartitionNotFound(NotFound):
+    def __init__(self, queue: str, partition: str) -> None:
+        super().__init__(f"queue {queue!r} has no partition {partition!r}")
+        self.queue, self.partition = queue, partition
+
+
+class GroupNotFound(NotFound):
+    def __init__(self, queue: str, group: str) -> None:
+        super().__init__(f"group {group!r} has never popped from queue {queue!r}")
+        self.queue, self.group = queue, group
+
+
+class MessageNotFound(NotFound):
+    def __init__(self, message: str) -> None:
+        super().__init__(f"message {message} does not exist, or is no longer kept")
+        self.message = message
+
+
+class DeadLetterNotFound(NotFound):
+    def __init__(self, number: int) -> None:
+        super().__init__(f"dead letter {number} does not exist")
+        self.number = number
+
+
+class Conflict(SkepError):
+    """The state of the broker forbids the request now. Nothing was written."""
+
+
+class LeaseLost(Conflict):
+    """The lease expired, was released or was taken over; its messages may be with another."""
+
+    def __init__(self, lease_id: str) -> None:
+        super().__init__(f"lease {lease_id} is no longer held; its messages are delivered again")
+        self.lease_id = lease_id
+
+
+class KeyReused(Conflict):
+    """The idempotency key belongs to a transaction with other operations."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"idempotency key {key!r} was used for a different transaction")
+        self.key = key
+
+
+class QueueFull(Conflict):
+    """The push would exceed the queue's ``max_size``; none of it was written."""
+
+    code = "QUEUE_FULL"
+
+    def __init__(self, queue: str, *, depth: int, capacity: int) -> None:
+        super().__init__(
+            f"queue {queue!r} is full: {depth} of {capacity} messages wait; "
+            "consume, or raise max_size"
+        )
+        self.queue, self.depth, self.capacity = queue, depth, capacity
+
+    @property
+    def remaining(self) -> int:
+        return max(0, self.capacity - self.depth)
+
+
+class Invalid(SkepError):
+    """The request can never succeed as written: ``field`` says where, the text says why."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}")
+        self.field, self.reason = field, reason
+
+
+class Unavailable(SkepError):
+    """The broker or its store cannot serve now. Nothing was written."""
+
+
+class Overloaded(Unavailable):
+    """More work is waiting for the store than the broker may hold in memory."""
+
+    def __init__(self, retry_after: float) -> None:
+        super().__init__(f"too much work is waiting for the store; retry in {retry_after} s")
+        self.retry_after = retry_after
+
+
+class Closed(Unavailable):
+    def __init__(self) -> None:
+        super().__init__("the broker is closed")
+
+
+class StoreLocked(Unavailable):
+    def __init__(self, path: str, holder: str) -> None:
+        super().__init__(f"{path} is in use by {holder}; one process owns a store at a time")
+        self.path, self.holder = path, holder
+
+
+class StoreFailed(Unavailable):
+    """A write or a sync failed earlier, so the store takes no more until it is reopened."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the store stopped after a failed write ({reason}); reopen it")
+        self.reason = reason
+
+
+class EncryptionUnavailable(Unavailable):
+    """The queue is encrypted and there is no key: nothing is stored in the clear instead."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"encryption: {reason}")
+        self.reason = reason
+
+
+class OutcomeUnknown(SkepError):
+    """The answer was lost, perhaps after the commit.
+
+    Safe to repeat: a push with the same transaction ids, a transaction with the same
+    idempotency key; an ack, which at worst answers ``LeaseLost`` because it was done.
+    """
+
+
+class Corrupted(SkepError):
+    """An invariant of the stored data is broken. Retrying will not help."""
+
+
+class DecryptionFailed(Corrupted):
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"a payload cannot be decrypted: {reason}")
+        self.reason = reason

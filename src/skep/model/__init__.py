@@ -1,0 +1,1 @@
+"""The nouns: frozen structures, no input or output."""

@@ -1,0 +1,40 @@
+"""The message id *is* the address: partition number and offset in one UUID of version 8.
+
+    48 bits        4     12 bits        2    62 bits
+    address >> 74  1000  address >> 62  10   address
+
+where the address is 58 bits of partition number, then 64 bits of offset. Nothing is
+stored for it and nothing indexed: a look-up by id is a look-up by key.
+"""
+
+from uuid import UUID
+
+from skep.errors import Invalid
+from skep.model.names import Offset
+
+MAX_PARTITION = (1 << 58) - 1
+MAX_OFFSET = (1 << 64) - 1
+
+_VERSION = 0x8 << 76
+_VARIANT = 0b10 << 62
+
+
+def message_id(partition: int, offset: Offset) -> UUID:
+    """The id of the message at ``offset`` of the partition with this number."""
+    address = partition << 64 | offset
+    return UUID(
+        int=address >> 74 << 80
+        | _VERSION
+        | (address >> 62 & 0xFFF) << 64
+        | _VARIANT
+        | address & (1 << 62) - 1
+    )
+
+
+def address_of(message: UUID) -> tuple[int, Offset]:
+    """The partition number and offset in a message id."""
+    bits = message.int
+    if bits >> 76 & 0xF != 0x8 or bits >> 62 & 0b11 != 0b10:
+        raise Invalid("message_id", f"{message} is not a message id")
+    address = bits >> 80 << 74 | (bits >> 64 & 0xFFF) << 62 | bits & (1 << 62) - 1
+    return address >> 64, address & MAX_OFFSET

@@ -1,0 +1,133 @@
+"""What one atomic write holds, and what became of it.
+
+A push is a change with appends, a pop or an ack one with consumer updates, a transaction one
+with several of each. A change is applied wholly or not at all; changes do not depend on each
+other.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import msgspec
+
+from skep.model.consumer import Consumer
+from skep.model.names import Offset
+from skep.model.segment import Columns, Segment
+from skep.model.trace import TraceEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Append:
+    """Put messages at the end of a partition.
+
+    A message whose transaction id is already in the partition is not stored again. With
+    ``replay`` it is: a dead letter goes back under its old id, which then names the new message.
+    """
+
+    queue: int
+    partition: int
+    columns: Columns
+    replay: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerUpdate:
+    """Replace a group's state if it still has the version ``expected``.
+
+    With ``under_lease`` the lease of the present state must not have run out on the
+    store's clock either.
+    """
+
+    queue: int
+    partition: int
+    group: str
+    expected: int
+    state: Consumer
+    under_lease: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GiveUp:
+    """Make a message a dead letter of ``group``; the store copies the message itself."""
+
+    queue: int
+    partition: int
+    offset: Offset
+    group: str
+    error: str
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterRemoval:
+    """Take a dead letter away; the change is stale if it is not there."""
+
+    queue: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdempotencyKey:
+    """Happen once under this name; ``fingerprint`` tells a repetition from another use of it."""
+
+    name: str
+    fingerprint: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    appends: tuple[Append, ...] = ()
+    consumers: tuple[ConsumerUpdate, ...] = ()
+    dead_letters: tuple[GiveUp, ...] = ()
+    removals: tuple[DeadLetterRemoval, ...] = ()
+    traces: tuple[TraceEvent, ...] = ()
+    key: IdempotencyKey | None = None
+
+    @property
+    def weight(self) -> int:
+        """Roughly how many bytes it keeps in memory until it is committed."""
+        return 1000 + sum(
+            sum(map(len, append.columns.payloads)) + 100 * len(append.columns)
+            for append in self.appends
+        )
+
+
+class Appended(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Where the messages of an append are; ``duplicates`` are indexes into ``offsets``."""
+
+    offsets: list[Offset]
+    duplicates: frozenset[int] = frozenset()
+
+
+class Applied(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The change is durable. ``repeated`` if an earlier one with its key was the one that is."""
+
+    appended: tuple[Appended, ...] = ()
+    repeated: bool = False
+
+
+class Stale(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Something the change expected is no longer so: read again and decide again."""
+
+
+class Expired(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A lease that the change relies on has run out on the store's clock."""
+
+
+class Gone(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A partition of the change does not exist any more."""
+
+
+class Reused(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The idempotency key belongs to another change."""
+
+
+Outcome: TypeAlias = Applied | Stale | Expired | Gone | Reused
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What a commit did: an outcome per change, and the segments that all of them made."""
+
+    outcomes: list[Outcome]
+    segments: list[Segment]

@@ -1,0 +1,56 @@
+"""What a group's state in a partition is made of."""
+
+import msgspec
+
+from skep.model.names import Instant, LeaseId, Offset
+from skep.model.ranges import Ranges
+
+
+class Lease(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The right of one consumer to the run of its partition, until ``expires_at``.
+
+    ``completed`` counts what was acknowledged under this lease: it tells a batch that
+    failed as a whole from one that failed in part.
+    """
+
+    id: LeaseId
+    granted_at: Instant
+    expires_at: Instant
+    completed: int = 0
+
+
+class Failure(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A message reported as failed while the fate of its batch is still open."""
+
+    offset: Offset
+    error: str
+
+
+class Consumer(msgspec.Struct, frozen=True, array_like=True):
+    """A group's state in one partition: the unit of compare-and-set.
+
+    The *run* is ``[cursor, run_end)``: what was delivered and is not done. A run that
+    comes back, because its lease expired or because it failed, comes back with the same
+    end, so that ``attempt`` and ``retries`` always speak of the same messages.
+    """
+
+    version: int = 0
+    """Counts the writes; 0 means that there is no row yet."""
+    cursor: Offset = 0
+    """The next offset that is not done. It moves back by seek only."""
+    acked: Ranges = ()
+    """What is done beyond the cursor."""
+    run_end: Offset = 0
+    attempt: int = 0
+    """How often the run was delivered."""
+    retries: int = 0
+    """How often the run failed as a whole."""
+    ready_at: Instant = 0
+    """Not to be delivered before this instant (retry delay)."""
+    oldest_at: Instant = 0
+    """No message at or beyond the cursor is older than this; exact once it was read."""
+    lease: Lease | None = None
+    failed: tuple[Failure, ...] = ()
+    messages_consumed: int = 0
+    batches_consumed: int = 0
+    last_consumed_at: Instant = 0

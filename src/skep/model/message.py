@@ -1,0 +1,86 @@
+"""A message before it is pushed, after it, and as a pop hands it over."""
+
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+
+from skep.model.address import message_id
+from skep.model.names import DEFAULT_PARTITION, LeaseId, Offset
+
+
+class Draft(msgspec.Struct, frozen=True, gc=False):
+    """A message that has not been pushed yet: it has no offset.
+
+    Two drafts with the same ``transaction_id`` in one partition are one message, whoever
+    pushes them and however often. Without one, the message's own id takes its place.
+    """
+
+    payload: bytes
+    partition: str = DEFAULT_PARTITION
+    transaction_id: str | None = None
+    trace_id: UUID | None = None
+
+
+class Receipt(msgspec.Struct, frozen=True, gc=False):
+    """Where a draft was stored. For a ``duplicate`` that is where the first one is."""
+
+    partition: str
+    partition_number: int
+    offset: Offset
+    duplicate: bool
+    chosen_id: str | None
+
+    @property
+    def id(self) -> UUID:
+        return message_id(self.partition_number, self.offset)
+
+    @property
+    def transaction_id(self) -> str:
+        return self.chosen_id or str(self.id)
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One entry of a partition; it never changes.
+
+    Order within a partition is the order of offsets; there is none between partitions.
+    ``attempt`` says how often this delivery's run was handed out, from 1; it is 0 for a
+    message that was read without a lease.
+    """
+
+    queue: str
+    partition: str
+    partition_number: int
+    offset: Offset
+    payload: bytes
+    chosen_id: str | None
+    trace: bytes | None
+    producer: str | None
+    created_at: datetime
+    attempt: int = 0
+
+    @property
+    def id(self) -> UUID:
+        return message_id(self.partition_number, self.offset)
+
+    @property
+    def transaction_id(self) -> str:
+        return self.chosen_id or str(self.id)
+
+    @property
+    def trace_id(self) -> UUID | None:
+        return UUID(bytes=self.trace) if self.trace else None
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    """What one pop returns: messages of one or several partitions under one lease.
+
+    ``lease_id`` is None if the pop acknowledged at once. ``truncated`` counts the messages
+    that retention removed before this group had read them.
+    """
+
+    group: str
+    lease_id: LeaseId | None
+    expires_at: datetime | None
+    messages: list[Message]
+    truncated: int = 0

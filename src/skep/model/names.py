@@ -1,0 +1,94 @@
+"""What may be a name, and the small types that have no structure of their own."""
+
+import unicodedata
+from datetime import UTC, datetime
+from typing import NewType, TypeAlias
+from uuid import UUID
+
+from skep.errors import Invalid
+
+Offset: TypeAlias = int
+"""A place in a partition: 0, 1, 2 … without gaps."""
+
+Instant: TypeAlias = int
+"""Microseconds since 1970, UTC, on the store's clock."""
+
+LeaseId = NewType("LeaseId", str)
+
+DEFAULT_PARTITION = "Default"
+QUEUE_MODE = "__QUEUE_MODE__"
+"""The group of those who name none."""
+
+MAX_NAME_BYTES = 255
+MAX_TRANSACTION_ID = 255
+
+SECOND = 1_000_000
+MILLISECOND = 1_000
+
+
+def check_name(field: str, name: object) -> str:
+    """Return ``name`` if it may name a queue, partition, group, namespace or task."""
+    if not isinstance(name, str):
+        raise Invalid(field, f"must be a string, not {type(name).__name__}")
+    if not name:
+        raise Invalid(field, "must not be empty")
+    encoded = _utf8(field, name)
+    if len(encoded) > MAX_NAME_BYTES:
+        raise Invalid(field, f"is {len(encoded)} bytes long, at most {MAX_NAME_BYTES} are allowed")
+    if not name.isprintable() and any(unicodedata.category(char) == "Cc" for char in name):
+        raise Invalid(field, "must not contain control characters")
+    return name
+
+
+def check_transaction_id(field: str, value: object) -> str:
+    """Return ``value`` if it may be a producer's own id: any text up to 255 characters."""
+    if not isinstance(value, str):
+        raise Invalid(field, f"must be a string, not {type(value).__name__}")
+    if not 0 < len(value) <= MAX_TRANSACTION_ID:
+        raise Invalid(field, f"must have 1 to {MAX_TRANSACTION_ID} characters, not {len(value)}")
+    _utf8(field, value)
+    return value
+
+
+def check_lease_id(field: str, value: object) -> LeaseId:
+    """Return ``value`` if it has the form of a lease id, whether or not the lease lives."""
+    if not isinstance(value, str):
+        raise Invalid(field, f"must be a string, not {type(value).__name__}")
+    try:
+        return LeaseId(str(UUID(value)))
+    except ValueError:
+        raise Invalid(field, f"{value[:64]!r} is not a lease id") from None
+
+
+def check_count(field: str, value: object, *, least: int = 0, most: int) -> int:
+    """Return ``value`` if it is a whole number from ``least`` to ``most``."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise Invalid(field, f"must be a whole number, not {type(value).__name__}")
+    if not least <= value <= most:
+        raise Invalid(field, f"must be from {least} to {most}, not {value}")
+    return value
+
+
+def to_datetime(instant: Instant) -> datetime:
+    seconds, micros = divmod(instant, SECOND)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=micros)
+
+
+def from_datetime(field: str, moment: object) -> Instant:
+    """The instant of an aware ``moment``; a naive one could mean anything and is refused."""
+    if not isinstance(moment, datetime):
+        raise Invalid(field, f"must be a datetime, not {type(moment).__name__}")
+    if moment.tzinfo is None:
+        raise Invalid(field, "must have a time zone")
+    delta = moment - _EPOCH
+    return (delta.days * 86_400 + delta.seconds) * SECOND + delta.microseconds
+
+
+def _utf8(field: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise Invalid(field, "must be valid Unicode, without lone surrogates") from None
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

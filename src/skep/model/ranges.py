@@ -1,0 +1,54 @@
+"""A set of offsets as ranges: sorted pairs ``(start, stop)`` that neither touch nor overlap."""
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+from skep.model.names import Offset
+
+Ranges: TypeAlias = tuple[tuple[Offset, Offset], ...]
+
+
+def from_offsets(offsets: Iterable[Offset]) -> Ranges:
+    """The ranges that hold exactly ``offsets``, given in any order."""
+    return _merge((offset, offset + 1) for offset in sorted(offsets))
+
+
+def union(a: Ranges, b: Ranges) -> Ranges:
+    if not a or not b:
+        return a or b
+    return _merge(sorted((*a, *b)))
+
+
+def contains(ranges: Ranges, offset: Offset) -> bool:
+    return any(start <= offset < stop for start, stop in ranges)
+
+
+def size(ranges: Ranges) -> int:
+    return sum(stop - start for start, stop in ranges)
+
+
+def advance(cursor: Offset, ranges: Ranges) -> tuple[Offset, Ranges]:
+    """Move ``cursor`` over what is contiguous; return it with the ranges still beyond it."""
+    for index, (start, stop) in enumerate(ranges):
+        if start > cursor:
+            return cursor, ranges[index:]
+        cursor = max(cursor, stop)
+    return cursor, ()
+
+
+def missing(ranges: Ranges, start: Offset, stop: Offset) -> Iterator[Offset]:
+    """The offsets of ``[start, stop)`` that are not in ``ranges``, in order."""
+    for low, high in ranges:
+        yield from range(start, min(low, stop))
+        start = max(start, high)
+    yield from range(start, stop)
+
+
+def _merge(pairs: Iterable[tuple[Offset, Offset]]) -> Ranges:
+    merged: list[tuple[Offset, Offset]] = []
+    for start, stop in pairs:
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
+        else:
+            merged.append((start, stop))
+    return tuple(merged)

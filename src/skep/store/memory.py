@@ -1,0 +1,370 @@
+"""Dictionaries: the reference for the suite, and what users' tests run on.
+
+Nothing survives the process. Everything else is as the protocol says.
+"""
+
+import bisect
+from collections.abc import Iterable, Sequence
+from itertools import count
+from pathlib import Path
+from typing import NoReturn
+from uuid import uuid4
+
+import msgspec
+
+from skep.errors import Invalid
+from skep.model.change import Change, Commit, IdempotencyKey, Outcome
+from skep.model.consumer import Consumer
+from skep.model.dead_letter import DeadLetter, DeadLetterFilter
+from skep.model.names import Instant, Offset
+from skep.model.queue import Partition, Queue, Removal, Subscription
+from skep.model.segment import Segment
+from skep.model.trace import TraceEvent, TraceName
+from skep.store.clock import Clock, SystemClock
+from skep.store.protocol import StoredConsumer, StoreStats
+from skep.store.round import Recorded, Round
+
+_TRUNCATE_STEP = 100
+
+
+class MemoryStore:
+    lane = 0
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self.clock = clock or SystemClock()
+        self._id = str(uuid4())
+        self._numbers = count(1)
+        self._queues: dict[int, Queue] = {}
+        self._partitions: dict[int, dict[int, Partition]] = {}
+        self._consumers: dict[tuple[int, int, str], Consumer] = {}
+        self._subscriptions: dict[tuple[int, str], Subscription] = {}
+        self._segments: dict[int, list[Segment]] = {}
+        self._journal: dict[int, list[Segment]] = {}
+        self._heads: dict[int, int] = {}
+        self._transactions: dict[tuple[int, str], Offset] = {}
+        self._dead_letters: dict[int, dict[int, DeadLetter]] = {}
+        self._traces: list[TraceEvent] = []
+        self._recorded: dict[str, Recorded] = {}
+        self._removals: dict[int, list[Removal]] = {}
+
+    async def commit(self, changes: Sequence[Change]) -> Commit:
+        round_ = Round(self, lane=self.lane, now=self.clock.now())
+        outcomes = [round_.judge(change) for change in changes]
+        segments = round_.segments()
+        for segment in segments:
+            self._segments[segment.partition].append(segment)
+            self._journal[segment.queue].append(segment)
+        for partition in round_.partitions():
+            self._partitions[partition.queue][partition.number] = partition
+        self._heads |= round_.heads
+        self._consumers |= round_.consumers
+        self._transactions |= round_.transactions
+        for queue, number in round_.removed:
+            del self._dead_letters[queue][number]
+        for letter in round_.dead_letters:
+            self._put_dead_letter(letter)
+        self._traces += round_.traces
+        self._recorded |= round_.recorded
+        return Commit(outcomes, segments)
+
+    # What a round sees.
+
+    def partition(self, queue: int, partition: int) -> Partition | None:
+        return self._partitions.get(queue, {}).get(partition)
+
+    def consumer(self, queue: int, partition: int, group: str) -> Consumer | None:
+        return self._consumers.get((queue, partition, group))
+
+    def find_offsets(self, partition: int, ids: Sequence[str]) -> list[Offset | None]:
+        return [self._transactions.get((partition, chosen)) for chosen in ids]
+
+    def segment(self, partition: int, offset: Offset) -> Segment | None:
+        segments = self._segments.get(partition, [])
+        index = bisect.bisect_right(segments, offset, key=lambda segment: segment.start) - 1
+        if index < 0 or offset >= segments[index].end:
+            return None
+        return segments[index]
+
+    def dead_letter(self, queue: int, number: int) -> DeadLetter | None:
+        return self._dead_letters.get(queue, {}).get(number)
+
+    def recorded(self, key: str) -> Recorded | None:
+        return self._recorded.get(key)
+
+    def head(self, queue: int) -> int:
+        return self._heads.get(queue, 0)
+
+    def next_number(self) -> int:
+        return next(self._numbers)
+
+    # The catalogue.
+
+    async def put_queue(self, queue: Queue) -> Queue:
+        for known in self._queues.values():
+            if known.name == queue.name:
+                queue = msgspec.structs.replace(
+                    queue, number=known.number, created_at=known.created_at
+                )
+                break
+        else:
+            queue = msgspec.structs.replace(
+                queue, number=self.next_number(), created_at=self.clock.now()
+            )
+            self._partitions[queue.number] = {}
+            self._journal[queue.number] = []
+            self._dead_letters[queue.number] = {}
+        self._queues[queue.number] = queue
+        return queue
+
+    async def delete_queue(self, queue: int) -> None:
+        self._queues.pop(queue, None)
+        gone = self._partitions.pop(queue, {})
+        for partition in gone:
+            self._segments.pop(partition, None)
+        self._journal.pop(queue, None)
+        self._heads.pop(queue, None)
+        self._dead_letters.pop(queue, None)
+        self._removals.pop(queue, None)
+        self._traces = [event for event in self._traces if event.partition not in gone]
+        self._transactions = {k: v for k, v in self._transactions.items() if k[0] not in gone}
+        self._consumers = {k: v for k, v in self._consumers.items() if k[0] != queue}
+        self._subscriptions = {k: v for k, v in self._subscriptions.items() if k[0] != queue}
+
+    async def create_partitions(self, queue: int, names: Sequence[str]) -> list[Partition]:
+        known = {p.name: p for p in self._partitions.get(queue, {}).values()}
+        for name in names:
+            if name not in known:
+                made = Partition(
+                    number=self.next_number(), queue=queue, name=name, created_at=self.clock.now()
+                )
+                known[name] = self._partitions[queue][made.number] = made
+                self._segments[made.number] = []
+        return [known[name] for name in names]
+
+    async def queues(self) -> list[Queue]:
+        return list(self._queues.values())
+
+    async def partitions(self, queue: int) -> Iterable[Partition]:
+        return list(self._partitions.get(queue, {}).values())
+
+    async def consumers(self, queue: int) -> Iterable[StoredConsumer]:
+        return [
+            StoredConsumer(partition, group, state)
+            for (owner, partition, group), state in self._consumers.items()
+            if owner == queue
+        ]
+
+    async def subscriptions(self, queue: int) -> list[Subscription]:
+        return [s for s in self._subscriptions.values() if s.queue == queue]
+
+    async def subscribe(
+        self, subscription: Subscription, consumers: Sequence[StoredConsumer]
+    ) -> bool:
+        place = subscription.queue, subscription.group
+        if place in self._subscriptions:
+            return False
+        for partition, group, state in consumers:
+            self._consumers[subscription.queue, partition, group] = state
+        self._subscriptions[place] = subscription
+        return True
+
+    async def delete_group(self, queue: int, group: str) -> None:
+        self._subscriptions.pop((queue, group), None)
+        for key in [k for k in self._consumers if k[0] == queue and k[2] == group]:
+            del self._consumers[key]
+
+    # Reading by position.
+
+    async def read(
+        self, partition: int, offset: Offset, *, messages: int, size: int
+    ) -> list[Segment]:
+        segments = self._segments.get(partition, [])
+        index = bisect.bisect_right(segments, offset, key=lambda segment: segment.start) - 1
+        if index < 0 or offset >= segments[index].end:
+            index += 1
+        found: list[Segment] = []
+        for segment in segments[index:]:
+            found.append(segment)
+            messages -= segment.end - max(offset, segment.start)
+            size -= segment.size
+            if messages <= 0 or size <= 0:
+                break
+        return found
+
+    async def find_offset(self, partition: int, transaction_id: str) -> Offset | None:
+        return self._transactions.get((partition, transaction_id))
+
+    async def offset_at(self, partition: int, moment: Instant) -> Offset:
+        segments = self._segments.get(partition, [])
+        index = bisect.bisect_left(segments, moment, key=lambda segment: segment.created_at)
+        if index < len(segments):
+            return segments[index].start
+        return segments[-1].end if segments else self._end(partition)
+
+    async def find_trace(self, trace_id: bytes, *, limit: int) -> list[tuple[int, Offset]]:
+        found = [
+            (partition, segment.start + index)
+            for partition, segments in sorted(self._segments.items())
+            for segment in segments
+            for index, trace in enumerate(segment.columns.trace_ids or ())
+            if trace == trace_id
+        ]
+        return found[:limit]
+
+    # The journal.
+
+    async def heads(self, queue: int) -> dict[int, int]:
+        return {self.lane: self._heads[queue]} if queue in self._heads else {}
+
+    async def read_journal(
+        self, queue: int, lane: int, position: int, *, limit: int, backwards: bool = False
+    ) -> list[Segment]:
+        journal = self._journal.get(queue, []) if lane == self.lane else []
+        if backwards:
+            before = [s for s in journal if s.position + len(s.columns) <= position]
+            return before[::-1][:limit]
+        return [s for s in journal if s.position + len(s.columns) > position][:limit]
+
+    # Removing.
+
+    async def truncate(self, queue: int, partition: int, before: Offset, *, kind: str) -> Removal:
+        segments = self._segments.get(partition, [])
+        gone = [segment for segment in segments[:_TRUNCATE_STEP] if segment.end <= before]
+        removal = Removal(
+            queue=queue,
+            partition=partition,
+            kind=kind,
+            messages=sum(len(segment.columns) for segment in gone),
+            executed_at=self.clock.now(),
+        )
+        if gone:
+            self._drop(queue, partition, gone)
+            await self.record_removal(removal)
+        return removal
+
+    async def delete_message(self, queue: int, partition: int, offset: Offset) -> bool:
+        segment = self.segment(partition, offset)
+        blanked = segment and segment.blank(offset)
+        if segment is None or blanked is None:
+            return False
+        if (chosen := segment.chosen_id(offset)) is not None:
+            self._forget(partition, chosen, offset)
+        self._segments[partition] = [
+            blanked if s is segment else s for s in self._segments[partition]
+        ]
+        self._journal[queue] = [blanked if s is segment else s for s in self._journal[queue]]
+        return True
+
+    async def removals(self, queue: int, *, limit: int) -> list[Removal]:
+        return self._removals.get(queue, [])[::-1][:limit]
+
+    async def record_removal(self, removal: Removal) -> None:
+        self._removals.setdefault(removal.queue, []).append(removal)
+
+    # Dead letters, traces, idempotency.
+
+    async def dead_letters(
+        self, which: DeadLetterFilter, *, before: int | None = None, limit: int
+    ) -> list[DeadLetter]:
+        letters = sorted(self._dead_letters.get(which.queue, {}).items(), reverse=True)
+        found = (
+            letter
+            for number, letter in letters
+            if (before is None or number < before) and which.matches(letter)
+        )
+        return [letter for letter, _ in zip(found, range(limit), strict=False)]
+
+    async def count_dead_letters(self, which: DeadLetterFilter) -> int:
+        return sum(map(which.matches, self._dead_letters.get(which.queue, {}).values()))
+
+    async def find_dead_letter(self, queue: int, number: int) -> DeadLetter | None:
+        return self.dead_letter(queue, number)
+
+    async def trace_events(self, partition: int, offset: Offset) -> list[TraceEvent]:
+        return [e for e in self._traces if e.partition == partition and e.offset == offset]
+
+    async def named_events(
+        self, name: str, *, before: int | None = None, limit: int
+    ) -> list[TraceEvent]:
+        return [
+            event
+            for event in reversed(self._traces)
+            if name in event.names and (before is None or event.number < before)
+        ][:limit]
+
+    async def trace_names(self, *, after: str = "", limit: int) -> list[TraceName]:
+        by_name: dict[str, list[TraceEvent]] = {}
+        for event in self._traces:
+            for name in set(event.names):
+                by_name.setdefault(name, []).append(event)
+        return [
+            TraceName(
+                name=name,
+                events=len(events),
+                messages=len({(event.partition, event.offset) for event in events}),
+                last_seen_at=max(event.created_at for event in events),
+            )
+            for name, events in sorted(by_name.items(), key=lambda pair: pair[0].encode())
+            if name.encode() > after.encode()
+        ][:limit]
+
+    async def find_outcome(self, key: IdempotencyKey) -> Outcome | None:
+        recorded = self._recorded.get(key.name)
+        return recorded.answer(key) if recorded else None
+
+    async def forget_outcomes(self, before: Instant, *, limit: int) -> int:
+        old = [key for key, kept in self._recorded.items() if kept.created_at < before][:limit]
+        for key in old:
+            del self._recorded[key]
+        return len(old)
+
+    # The whole.
+
+    async def stats(self) -> StoreStats:
+        return StoreStats(self._id, 0, sum(map(len, self._dead_letters.values())))
+
+    async def backup(self, path: Path) -> NoReturn:
+        raise Invalid("path", "a store in memory has no files to back up")
+
+    async def close(self) -> None:
+        pass
+
+    def _end(self, partition: int) -> Offset:
+        for partitions in self._partitions.values():
+            if partition in partitions:
+                return partitions[partition].end
+        return 0
+
+    def _put_dead_letter(self, letter: DeadLetter) -> None:
+        letters = self._dead_letters[letter.queue]
+        same = [
+            number
+            for number, known in letters.items()
+            if (known.partition, known.offset, known.group)
+            == (letter.partition, letter.offset, letter.group)
+        ]
+        for number in same:
+            del letters[number]
+        letters[letter.number] = letter
+
+    def _forget(self, partition: int, chosen: str, offset: Offset) -> None:
+        # A replayed dead letter may have taken the id over: then it is no longer this message's.
+        if self._transactions.get((partition, chosen)) == offset:
+            del self._transactions[partition, chosen]
+
+    def _drop(self, queue: int, partition: int, gone: list[Segment]) -> None:
+        rest = self._segments[partition][len(gone) :]
+        self._segments[partition] = rest
+        keep = {id(segment) for segment in gone}
+        self._journal[queue] = [s for s in self._journal[queue] if id(s) not in keep]
+        for segment in gone:
+            for index, chosen in enumerate(segment.columns.transaction_ids or ()):
+                if chosen is not None:
+                    self._forget(partition, chosen, segment.start + index)
+        start = gone[-1].end
+        self._traces = [e for e in self._traces if e.partition != partition or e.offset >= start]
+        self._partitions[queue][partition] = msgspec.structs.replace(
+            self._partitions[queue][partition],
+            start=start,
+            first_at=rest[0].created_at if rest else 0,
+        )

@@ -1,0 +1,189 @@
+"""What the broker needs from a database, and nothing else."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from skep.model.change import Change, Commit, IdempotencyKey, Outcome
+from skep.model.consumer import Consumer
+from skep.model.dead_letter import DeadLetter, DeadLetterFilter
+from skep.model.names import Instant, Offset
+from skep.model.queue import Partition, Queue, Removal, Subscription
+from skep.model.segment import Segment
+from skep.model.trace import TraceEvent, TraceName
+from skep.store.clock import Clock
+
+
+class StoredConsumer(NamedTuple):
+    partition: int
+    group: str
+    state: Consumer
+
+
+class StoreStats(NamedTuple):
+    """What a store can say about itself at once."""
+
+    id: str
+    bytes_on_disk: int
+    dead_letters: int
+
+
+class Store(Protocol):
+    """Where queues are kept: a log that is read by position and written by ``commit``.
+
+    Rules every store obeys, and ``tests/store`` checks on each of them:
+
+    * what a method wrote is durable when it returns, and whole or absent after a crash;
+    * the time is the store's ``clock``, one for every server that shares the store;
+    * numbers of queues and partitions are never used again;
+    * reading gives what was committed; an unknown number is empty, not an error;
+    * it raises only what is in ``skep.errors``.
+    """
+
+    clock: Clock
+    lane: int
+    """The track of the journal that this process commits through."""
+
+    async def commit(self, changes: Sequence[Change]) -> Commit:
+        """Apply each change wholly or not at all; all that were applied are durable on return.
+
+        They are judged in the order given, each seeing the ones before it. Messages for
+        one partition get consecutive offsets in that order.
+        """
+        ...
+
+    # The catalogue.
+
+    async def put_queue(self, queue: Queue) -> Queue:
+        """Create the queue or replace its configuration, by name; return it with its number."""
+        ...
+
+    async def delete_queue(self, queue: int) -> None:
+        """Remove the queue and all it holds. It is gone at once, its space in time."""
+        ...
+
+    async def create_partitions(self, queue: int, names: Sequence[str]) -> list[Partition]:
+        """The partitions of these names, in the order given, made where there was none."""
+        ...
+
+    async def queues(self) -> list[Queue]: ...
+
+    async def partitions(self, queue: int) -> Iterable[Partition]: ...
+
+    async def consumers(self, queue: int) -> Iterable[StoredConsumer]: ...
+
+    async def subscriptions(self, queue: int) -> list[Subscription]: ...
+
+    async def subscribe(
+        self, subscription: Subscription, consumers: Sequence[StoredConsumer]
+    ) -> bool:
+        """Record a first contact and the cursors that follow; False if there was one before."""
+        ...
+
+    async def delete_group(self, queue: int, group: str) -> None:
+        """Forget the group's subscription and its state in every partition."""
+        ...
+
+    # Reading by position.
+
+    async def read(
+        self, partition: int, offset: Offset, *, messages: int, size: int
+    ) -> list[Segment]:
+        """The segments that hold ``offset`` and what follows, in order.
+
+        They go on until they hold ``messages`` messages from ``offset`` on, or ``size``
+        bytes of payload. If ``offset`` is no longer kept they begin at the first that is.
+        """
+        ...
+
+    async def find_offset(self, partition: int, transaction_id: str) -> Offset | None:
+        """Where the message with this producer-chosen id is."""
+        ...
+
+    async def offset_at(self, partition: int, moment: Instant) -> Offset:
+        """The first offset that was pushed at ``moment`` or later; the end if there is none."""
+        ...
+
+    async def find_trace(self, trace_id: bytes, *, limit: int) -> list[tuple[int, Offset]]:
+        """The addresses of messages with this trace id, oldest partition first."""
+        ...
+
+    # The journal.
+
+    async def heads(self, queue: int) -> dict[int, int]:
+        """How many messages were ever committed to the queue, by lane."""
+        ...
+
+    async def read_journal(
+        self, queue: int, lane: int, position: int, *, limit: int, backwards: bool = False
+    ) -> list[Segment]:
+        """Up to ``limit`` segments of a lane in the order of commits.
+
+        Forwards they begin with the one that holds ``position``; backwards with the newest
+        that lies wholly before it. What retention removed is left out.
+        """
+        ...
+
+    # Removing.
+
+    async def truncate(self, queue: int, partition: int, before: Offset, *, kind: str) -> Removal:
+        """Remove the segments that lie wholly before ``before``; record it as ``kind``.
+
+        A call removes a bounded number; a removal of 0 messages says that nothing is left
+        to remove, and is not recorded.
+        """
+        ...
+
+    async def delete_message(self, queue: int, partition: int, offset: Offset) -> bool:
+        """Blank one message for good; its offset stays. False if it is not there."""
+        ...
+
+    async def removals(self, queue: int, *, limit: int) -> list[Removal]:
+        """The retention history, newest first."""
+        ...
+
+    async def record_removal(self, removal: Removal) -> None:
+        """Write a line of history for messages that left by another way than ``truncate``."""
+        ...
+
+    # Dead letters, traces, idempotency.
+
+    async def dead_letters(
+        self, which: DeadLetterFilter, *, before: int | None = None, limit: int
+    ) -> list[DeadLetter]:
+        """Newest first, below the number ``before``."""
+        ...
+
+    async def count_dead_letters(self, which: DeadLetterFilter) -> int: ...
+
+    async def find_dead_letter(self, queue: int, number: int) -> DeadLetter | None: ...
+
+    async def trace_events(self, partition: int, offset: Offset) -> list[TraceEvent]:
+        """The events of a message, oldest first."""
+        ...
+
+    async def named_events(
+        self, name: str, *, before: int | None = None, limit: int
+    ) -> list[TraceEvent]:
+        """The events that carry a name, newest first, below the number ``before``."""
+        ...
+
+    async def trace_names(self, *, after: str = "", limit: int) -> list[TraceName]: ...
+
+    async def find_outcome(self, key: IdempotencyKey) -> Outcome | None:
+        """What became of the change with this key, if there was one."""
+        ...
+
+    async def forget_outcomes(self, before: Instant, *, limit: int) -> int:
+        """Drop idempotency keys recorded before then; return how many."""
+        ...
+
+    # The whole.
+
+    async def stats(self) -> StoreStats: ...
+
+    async def backup(self, path: Path) -> None:
+        """Write a copy of this instant to ``path``, which must not exist, while work goes on."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,129 @@
+"""Queues, partitions, consumers and subscriptions in RocksDB."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+from rocksdict import WriteBatch
+
+from skep.model.consumer import Consumer
+from skep.model.names import Offset
+from skep.model.queue import Partition, Queue, Subscription
+from skep.store.protocol import StoredConsumer
+from skep.store.rocksdb import keys
+from skep.store.rocksdb.rows import Rows
+from skep.store.rocksdb.values import Decoder, encode
+
+_queue = Decoder(Queue)
+_partition = Decoder(Partition)
+_consumer = Decoder(Consumer)
+_subscription = Decoder(Subscription)
+
+
+class CatalogueRows(Rows):
+    """Queues are few and are kept in memory; partitions and consumers are read when needed."""
+
+    def _load(self) -> None:
+        super()._load()
+        self._queues = {
+            queue.number: queue
+            for queue in (_queue(value) for _, value in self._db.scan(b"q", b"r"))
+        }
+
+    async def put_queue(self, queue: Queue) -> Queue:
+        known = next((q for q in self._queues.values() if q.name == queue.name), None)
+        queue = msgspec.structs.replace(
+            queue,
+            number=known.number if known else self.next_number(),
+            created_at=known.created_at if known else self.clock.now(),
+        )
+        batch = WriteBatch(raw_mode=True)
+        batch.put(keys.queue_key(queue.number), encode(queue))
+        self._write(batch)
+        self._queues[queue.number] = queue
+        await self._db.sync()
+        return queue
+
+    async def create_partitions(self, queue: int, names: Sequence[str]) -> list[Partition]:
+        """Not synced: the log of writes keeps its order, so the append that follows makes it so."""
+        made: dict[str, Partition] = {}
+        batch = WriteBatch(raw_mode=True)
+        now = self.clock.now()
+        for name in names:
+            known = self._db.get(keys.name_key(queue, name))
+            partition = self.partition(queue, keys.unpack(known)) if known else None
+            if partition is None and name not in made:
+                partition = Partition(
+                    number=self.next_number(), queue=queue, name=name, created_at=now
+                )
+                self._put_partition(batch, partition)
+                batch.put(keys.name_key(queue, name), keys.pack(partition.number))
+            if partition is not None:
+                made[name] = partition
+        if not batch.is_empty():
+            self._write(batch)
+        return [made[name] for name in names]
+
+    async def queues(self) -> list[Queue]:
+        return list(self._queues.values())
+
+    async def partitions(self, queue: int) -> Iterable[Partition]:
+        if queue not in self._queues:
+            return ()
+        return self._read_partitions(queue)
+
+    async def consumers(self, queue: int) -> Iterable[StoredConsumer]:
+        prefix = b"c" + keys.pack(queue)
+        return (
+            StoredConsumer(*keys.consumer_place(key), _consumer(value))
+            for key, value in self._db.scan(prefix, keys.after(prefix))
+        )
+
+    async def subscriptions(self, queue: int) -> list[Subscription]:
+        prefix = b"g" + keys.pack(queue)
+        return [_subscription(value) for _, value in self._db.scan(prefix, keys.after(prefix))]
+
+    async def subscribe(
+        self, subscription: Subscription, consumers: Sequence[StoredConsumer]
+    ) -> bool:
+        place = keys.subscription_key(subscription.queue, subscription.group)
+        if self._db.get(place) is not None:
+            return False
+        batch = WriteBatch(raw_mode=True)
+        for partition, group, state in consumers:
+            batch.put(keys.consumer_key(subscription.queue, partition, group), encode(state))
+        batch.put(place, encode(subscription))
+        self._write(batch)
+        await self._db.sync()
+        return True
+
+    async def delete_group(self, queue: int, group: str) -> None:
+        batch = WriteBatch(raw_mode=True)
+        batch.delete(keys.subscription_key(queue, group))
+        prefix = b"c" + keys.pack(queue)
+        for key, _ in self._db.scan(prefix, keys.after(prefix)):
+            if keys.consumer_place(key)[1] == group:
+                batch.delete(key)
+        self._write(batch)
+        await self._db.sync()
+
+    def partition(self, queue: int, partition: int) -> Partition | None:
+        if queue not in self._queues:
+            return None
+        value = self._db.get(keys.partition_key(queue, partition))
+        return None if value is None else _partition(value)
+
+    def consumer(self, queue: int, partition: int, group: str) -> Consumer | None:
+        value = self._db.get(keys.consumer_key(queue, partition, group))
+        return None if value is None else _consumer(value)
+
+    def _read_partitions(self, queue: int) -> Iterator[Partition]:
+        prefix = b"p" + keys.pack(queue)
+        return (_partition(value) for _, value in self._db.scan(prefix, keys.after(prefix)))
+
+    def _put_partition(self, batch: WriteBatch, partition: Partition) -> None:
+        batch.put(keys.partition_key(partition.queue, partition.number), encode(partition))
+
+    def _end(self, partition: int) -> Offset:
+        """The end of a partition whose queue is not known; needed only if it holds nothing."""
+        found = (self.partition(queue, partition) for queue in self._queues)
+        return next((known.end for known in found if known), 0)

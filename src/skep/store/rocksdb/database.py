@@ -1,0 +1,128 @@
+"""The few calls of RocksDB that the store is made of, and what happens when one fails."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from rocksdict import Checkpoint, Rdict, ReadOptions, WriteBatch
+
+from skep.errors import Corrupted, Invalid, OutcomeUnknown, StoreFailed, Unavailable
+from skep.store.rocksdb.lock import DirectoryLock
+from skep.store.rocksdb.options import database_options, segment_options
+
+
+class Database:
+    """An open directory. Writing is done on one thread; only the sync has its own.
+
+    ``flush_wal`` gives the interpreter away while the disk works, which ``write`` with
+    ``sync`` does not. After a write or a sync has failed, nobody can know what is on
+    disk, so nothing more is written: recovery, at the next start, decides.
+    """
+
+    def __init__(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.path = path
+        self._lock = DirectoryLock(path)
+        try:
+            self._db = Rdict(
+                str(path), database_options(), column_families={"segments": segment_options()}
+            )
+        except Exception as error:
+            self._lock.release()
+            raise _opening_failed(path, error) from error
+        self._segments = self._db.get_column_family("segments")
+        self.segments = self._db.get_column_family_handle("segments")
+        self._syncer = ThreadPoolExecutor(1, thread_name_prefix="skep-sync")
+        self._failure: str | None = None
+
+    def get(self, key: bytes) -> bytes | None:
+        value: bytes | None = self._db.get(key)
+        return value
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        return list(self._db.get(list(keys)) or ())
+
+    def scan(
+        self, lower: bytes, upper: bytes, *, backwards: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """The entries of ``[lower, upper)`` in order, or in the opposite order."""
+        return _scan(self._db, lower, upper, backwards=backwards)
+
+    def scan_segments(
+        self, lower: bytes, upper: bytes, *, backwards: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        return _scan(self._segments, lower, upper, backwards=backwards)
+
+    def get_segment(self, key: bytes) -> bytes | None:
+        value: bytes | None = self._segments.get(key)
+        return value
+
+    def write(self, batch: WriteBatch) -> None:
+        """Apply the batch at once and whole; it is durable after the next ``sync``."""
+        self.check()
+        try:
+            self._db.write(batch)
+        except Exception as error:
+            raise self._failed(error) from error
+
+    async def sync(self) -> None:
+        """Make durable what has been written."""
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._syncer, self._db.flush_wal, True)
+        except Exception as error:
+            raise self._failed(error) from error
+
+    def check(self) -> None:
+        if self._failure is not None:
+            raise StoreFailed(self._failure)
+
+    def checkpoint(self, path: Path) -> None:
+        if path.exists():
+            raise Invalid("path", f"{path} exists already")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Checkpoint(self._db).create_checkpoint(str(path))
+
+    def bytes_on_disk(self) -> int:
+        return sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file())
+
+    def close(self) -> None:
+        self._syncer.shutdown()
+        self._segments.close()
+        self._db.close()
+        self._lock.release()
+
+    def _failed(self, error: Exception) -> OutcomeUnknown:
+        self._failure = str(error)
+        return OutcomeUnknown(f"the store could not write: {error}")
+
+
+def _scan(
+    family: Rdict, lower: bytes, upper: bytes, *, backwards: bool
+) -> Iterator[tuple[bytes, bytes]]:
+    # The upper bound spares RocksDB the tombstones behind the range. The lower bound of
+    # rocksdict has no effect in raw mode, so the range is checked here on both sides.
+    options = ReadOptions()
+    options.set_iterate_upper_bound(upper)
+    entries = family.iter(options)
+    if backwards:
+        entries.seek_for_prev(upper)
+    else:
+        entries.seek(lower)
+    step = entries.prev if backwards else entries.next
+    while entries.valid() and lower <= (key := entries.key()) < upper:
+        yield key, entries.value()
+        step()
+    try:
+        entries.status()
+    except Exception as error:
+        raise Corrupted(f"the store cannot be read: {error}; restore a backup") from error
+
+
+def _opening_failed(path: Path, error: Exception) -> Exception:
+    if "orrupt" in str(error):
+        return Corrupted(
+            f"{path} is damaged: {error}. Nothing was changed. Restore a backup, or keep a copy "
+            "of the directory and see the page on recovery for what can be saved."
+        )
+    return Unavailable(f"{path} cannot be opened: {error}")

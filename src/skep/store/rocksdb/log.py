@@ -1,0 +1,114 @@
+"""Segments and the journal in RocksDB."""
+
+from collections.abc import Sequence
+from itertools import islice
+
+from rocksdict import WriteBatch
+
+from skep.errors import Corrupted
+from skep.model.names import Instant, Offset
+from skep.model.segment import Segment
+from skep.store.rocksdb import columns, keys
+from skep.store.rocksdb.catalogue import CatalogueRows
+
+
+class LogRows(CatalogueRows):
+    async def read(
+        self, partition: int, offset: Offset, *, messages: int, size: int
+    ) -> list[Segment]:
+        found: list[Segment] = []
+        lower = self._segment_start(partition, offset)
+        upper = keys.after(keys.pack(partition))
+        for key, value in self._db.scan_segments(lower, upper):
+            segment = columns.decode(key, value)
+            found.append(segment)
+            messages -= segment.end - max(offset, segment.start)
+            size -= segment.size
+            if messages <= 0 or size <= 0:
+                break
+        return found
+
+    async def find_offset(self, partition: int, transaction_id: str) -> Offset | None:
+        return self.find_offsets(partition, [transaction_id])[0]
+
+    async def offset_at(self, partition: int, moment: Instant) -> Offset:
+        whole = keys.pack(partition), keys.after(keys.pack(partition))
+        first = next(self._db.scan_segments(*whole), None)
+        last = next(self._db.scan_segments(*whole, backwards=True), None)
+        if first is None or last is None:
+            return self._end(partition)
+        low, high = columns.decode(*first).start, columns.decode(*last).end
+        while low < high:
+            segment = self.segment(partition, (low + high) // 2)
+            if segment is None:
+                raise Corrupted(f"partition {partition} has a hole; restore a backup")
+            if segment.created_at < moment:
+                low = segment.end
+            else:
+                high = segment.start
+        return low
+
+    async def heads(self, queue: int) -> dict[int, int]:
+        prefix = b"h" + keys.pack(queue)
+        return {
+            keys.last_number(key): keys.unpack(value)
+            for key, value in self._db.scan(prefix, keys.after(prefix))
+        }
+
+    async def read_journal(
+        self, queue: int, lane: int, position: int, *, limit: int, backwards: bool = False
+    ) -> list[Segment]:
+        first, behind = keys.journal_key(queue, lane, 0), keys.journal_key(queue, lane + 1, 0)
+        at = keys.journal_key(queue, lane, position)
+        if backwards:
+            entries = self._db.scan(first, at, backwards=True)
+        else:
+            holding = next(self._db.scan(first, at + b"\x00", backwards=True), (at, b""))
+            entries = self._db.scan(holding[0], behind)
+        segments = (self._segment_at(*keys.unpack_pair(value)) for _, value in entries)
+        if backwards:
+            wanted = (s for s in segments if s.position + len(s.columns) <= position)
+        else:
+            wanted = (s for s in segments if s.position + len(s.columns) > position)
+        return list(islice(wanted, limit))
+
+    def find_offsets(self, partition: int, ids: Sequence[str]) -> list[Offset | None]:
+        values = self._db.get_many([keys.transaction_key(partition, chosen) for chosen in ids])
+        return [None if value is None else keys.unpack(value) for value in values]
+
+    def segment(self, partition: int, offset: Offset) -> Segment | None:
+        lower, upper = keys.pack(partition), keys.segment_key(partition, offset + 1)
+        entry = next(self._db.scan_segments(lower, upper, backwards=True), None)
+        if entry is None:
+            return None
+        segment = columns.decode(*entry)
+        return segment if offset < segment.end else None
+
+    def head(self, queue: int) -> int:
+        return keys.unpack(self._db.get(keys.head_key(queue, self.lane)) or bytes(8))
+
+    def _put_segment(self, batch: WriteBatch, segment: Segment) -> None:
+        partition, start = segment.partition, segment.start
+        batch.put(keys.segment_key(partition, start), columns.encode(segment), self._db.segments)
+        batch.put(
+            keys.journal_key(segment.queue, segment.lane, segment.position),
+            keys.pack_pair(partition, start),
+        )
+        for index, trace in enumerate(segment.columns.trace_ids or ()):
+            if trace is not None:
+                batch.put(keys.trace_id_key(trace, partition, start + index), b"")
+
+    def _segment_at(self, partition: int, start: Offset) -> Segment:
+        key = keys.segment_key(partition, start)
+        value = self._db.get_segment(key)
+        if value is None:
+            raise Corrupted(f"the journal names a segment that is missing: {partition}/{start}")
+        return columns.decode(key, value)
+
+    def _segment_start(self, partition: int, offset: Offset) -> bytes:
+        """The key of the segment that holds ``offset``, or of the place where it would be."""
+        here = keys.segment_key(partition, offset)
+        before = next(
+            self._db.scan_segments(keys.pack(partition), here + b"\x00", backwards=True), None
+        )
+        return before[0] if before and columns.decode(*before).end > offset else here

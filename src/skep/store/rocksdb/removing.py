@@ -1,0 +1,151 @@
+"""How messages, partitions and queues leave RocksDB: in steps that hold nobody up."""
+
+import asyncio
+from collections.abc import Iterator
+from itertools import islice
+
+import msgspec
+from rocksdict import WriteBatch
+
+from skep.model.names import Offset
+from skep.model.queue import Partition, Removal
+from skep.model.segment import Segment
+from skep.store.rocksdb import columns, keys
+from skep.store.rocksdb.log import LogRows
+from skep.store.rocksdb.traces import TraceRows
+from skep.store.rocksdb.values import Decoder, encode
+
+STEP = 100
+"""Segments removed in one write: about a millisecond."""
+
+_removal = Decoder(Removal)
+
+
+class RemovingRows(LogRows, TraceRows):
+    def _load(self) -> None:
+        super()._load()
+        # Finish the removals that a crash interrupted.
+        for key, _ in list(self._db.scan(b"x", b"y")):
+            for _ in self._purge(keys.last_number(key)):
+                pass
+
+    async def truncate(self, queue: int, partition: int, before: Offset, *, kind: str) -> Removal:
+        known = self.partition(queue, partition)
+        gone, rest = self._oldest(partition, before) if known else ([], None)
+        removal = Removal(
+            queue=queue,
+            partition=partition,
+            kind=kind,
+            messages=sum(len(segment.columns) for segment in gone),
+            executed_at=self.clock.now(),
+        )
+        if not gone or known is None:
+            return removal
+        batch = WriteBatch(raw_mode=True)
+        self._drop(batch, gone)
+        shorter = msgspec.structs.replace(
+            known, start=gone[-1].end, first_at=rest.created_at if rest else 0
+        )
+        self._put_partition(batch, shorter)
+        batch.put(keys.removal_key(queue, self.next_number()), encode(removal))
+        self._write(batch)
+        await self._db.sync()
+        return removal
+
+    async def delete_message(self, queue: int, partition: int, offset: Offset) -> bool:
+        segment = self.segment(partition, offset)
+        blanked = segment and segment.blank(offset)
+        if segment is None or blanked is None:
+            return False
+        batch = WriteBatch(raw_mode=True)
+        place = keys.segment_key(partition, segment.start)
+        batch.put(place, columns.encode(blanked), self._db.segments)
+        index = offset - segment.start
+        self._delete_indexes(batch, segment, index, index + 1)
+        self._delete_traces(batch, partition, offset, offset + 1)
+        self._write(batch)
+        await self._db.sync()
+        return True
+
+    async def removals(self, queue: int, *, limit: int) -> list[Removal]:
+        prefix = b"r" + keys.pack(queue)
+        entries = self._db.scan(prefix, keys.after(prefix), backwards=True)
+        return [_removal(value) for _, value in islice(entries, limit)]
+
+    async def record_removal(self, removal: Removal) -> None:
+        batch = WriteBatch(raw_mode=True)
+        batch.put(keys.removal_key(removal.queue, self.next_number()), encode(removal))
+        self._write(batch)
+        await self._db.sync()
+
+    async def delete_queue(self, queue: int) -> None:
+        batch = WriteBatch(raw_mode=True)
+        batch.delete(keys.queue_key(queue))
+        batch.put(keys.removed_queue_key(queue), b"")
+        self._write(batch)
+        self._queues.pop(queue, None)
+        await self._db.sync()
+        for _ in self._purge(queue):
+            await asyncio.sleep(0)
+        await self._db.sync()
+
+    def _purge(self, queue: int) -> Iterator[None]:
+        for partition in self._read_partitions(queue):
+            yield from self._purge_partition(partition)
+        batch = WriteBatch(raw_mode=True)
+        for kind in b"ngchjdr":
+            prefix = bytes([kind]) + keys.pack(queue)
+            batch.delete_range(prefix, keys.after(prefix))
+        batch.delete(keys.removed_queue_key(queue))
+        self._write(batch)
+
+    def _purge_partition(self, partition: Partition) -> Iterator[None]:
+        while True:
+            gone, _ = self._oldest(partition.number, partition.end)
+            if not gone:
+                break
+            batch = WriteBatch(raw_mode=True)
+            self._drop(batch, gone)
+            self._write(batch)
+            yield
+        batch = WriteBatch(raw_mode=True)
+        dead_messages = b"u" + keys.pack(partition.number)
+        batch.delete_range(dead_messages, keys.after(dead_messages))
+        batch.delete(keys.partition_key(partition.queue, partition.number))
+        self._write(batch)
+        yield
+
+    def _oldest(self, partition: int, before: Offset) -> tuple[list[Segment], Segment | None]:
+        """The oldest segments that lie wholly before an offset, and the one that follows them."""
+        whole = keys.pack(partition), keys.after(keys.pack(partition))
+        gone: list[Segment] = []
+        for entry in self._db.scan_segments(*whole):
+            segment = columns.decode(*entry)
+            if segment.end > before or len(gone) == STEP:
+                return gone, segment
+            gone.append(segment)
+        return gone, None
+
+    def _drop(self, batch: WriteBatch, gone: list[Segment]) -> None:
+        for segment in gone:
+            batch.delete(keys.segment_key(segment.partition, segment.start), self._db.segments)
+            batch.delete(keys.journal_key(segment.queue, segment.lane, segment.position))
+            self._delete_indexes(batch, segment, 0, len(segment.columns))
+            self._delete_traces(batch, segment.partition, segment.start, segment.end)
+
+    def _delete_indexes(self, batch: WriteBatch, segment: Segment, start: int, stop: int) -> None:
+        part = segment.columns.cut(start, stop)
+        first = segment.start + start
+        for index, trace in enumerate(part.trace_ids or ()):
+            if trace is not None:
+                batch.delete(keys.trace_id_key(trace, segment.partition, first + index))
+        chosen = [
+            (first + index, keys.transaction_key(segment.partition, text))
+            for index, text in enumerate(part.transaction_ids or ())
+            if text is not None
+        ]
+        # A replayed dead letter may have taken the id over: then it stays.
+        found = self._db.get_many([key for _, key in chosen]) if chosen else []
+        for (offset, key), value in zip(chosen, found, strict=True):
+            if value is not None and keys.unpack(value) == offset:
+                batch.delete(key)

@@ -1,0 +1,57 @@
+"""The store protocol over RocksDB."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from rocksdict import WriteBatch
+
+from skep.model.change import Change, Commit
+from skep.model.segment import Segment
+from skep.store.protocol import StoreStats
+from skep.store.rocksdb import keys
+from skep.store.rocksdb.letters import LetterRows
+from skep.store.rocksdb.removing import RemovingRows
+from skep.store.rocksdb.values import encode
+from skep.store.round import Round
+
+
+class RocksStore(RemovingRows, LetterRows):
+    """One directory, one process, one lane."""
+
+    async def commit(self, changes: Sequence[Change]) -> Commit:
+        self._db.check()
+        round_ = Round(self, lane=self.lane, now=self.clock.now())
+        outcomes = [round_.judge(change) for change in changes]
+        segments = round_.segments()
+        batch = self._batch_of(round_, segments)
+        if not batch.is_empty():
+            self._write(batch)
+            await self._db.sync()
+        return Commit(outcomes, segments)
+
+    async def stats(self) -> StoreStats:
+        letters = sum(1 for _ in self._db.scan(b"d", b"e"))
+        return StoreStats(self._id, self._db.bytes_on_disk(), letters)
+
+    async def backup(self, path: Path) -> None:
+        await asyncio.to_thread(self._db.checkpoint, path)
+
+    async def close(self) -> None:
+        self._db.close()
+
+    def _batch_of(self, round_: Round, segments: list[Segment]) -> WriteBatch:
+        batch = WriteBatch(raw_mode=True)
+        for segment in segments:
+            self._put_segment(batch, segment)
+        for queue, position in round_.heads.items():
+            batch.put(keys.head_key(queue, self.lane), keys.pack(position))
+        for partition in round_.partitions():
+            self._put_partition(batch, partition)
+        for (queue, number, group), state in round_.consumers.items():
+            batch.put(keys.consumer_key(queue, number, group), encode(state))
+        for (number, chosen), offset in round_.transactions.items():
+            batch.put(keys.transaction_key(number, chosen), keys.pack(offset))
+        self._put_letters(batch, round_)
+        self._put_traces(batch, round_)
+        return batch

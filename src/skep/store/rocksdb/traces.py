@@ -1,0 +1,75 @@
+"""Trace events, their names, and the messages of a trace id, in RocksDB."""
+
+from collections.abc import Iterator
+from itertools import groupby, islice
+
+from rocksdict import WriteBatch
+
+from skep.model.names import Offset
+from skep.model.trace import TraceEvent, TraceName
+from skep.store.rocksdb import keys
+from skep.store.rocksdb.rows import Rows
+from skep.store.rocksdb.values import Decoder, encode
+from skep.store.round import Round
+
+_event = Decoder(TraceEvent)
+
+
+class TraceRows(Rows):
+    async def find_trace(self, trace_id: bytes, *, limit: int) -> list[tuple[int, Offset]]:
+        prefix = b"i" + trace_id
+        entries = self._db.scan(prefix, keys.after(prefix))
+        return [keys.unpack_pair(key[-16:]) for key, _ in islice(entries, limit)]
+
+    async def trace_events(self, partition: int, offset: Offset) -> list[TraceEvent]:
+        return list(self._events(partition, offset, offset + 1))
+
+    async def named_events(
+        self, name: str, *, before: int | None = None, limit: int
+    ) -> list[TraceEvent]:
+        prefix = b"a" + name.encode() + b"\x00"
+        upper = keys.after(prefix) if before is None else prefix + keys.pack(before)
+        entries = islice(self._db.scan(prefix, upper, backwards=True), limit)
+        found = (
+            self._db.get(keys.event_key(*keys.unpack_pair(value), keys.last_number(key)))
+            for key, value in entries
+        )
+        return [_event(value) for value in found if value is not None]
+
+    async def trace_names(self, *, after: str = "", limit: int) -> list[TraceName]:
+        lower = b"a" + after.encode() + b"\x01" if after else b"a"
+        by_name = groupby(self._db.scan(lower, b"b"), key=lambda entry: entry[0][1:-9])
+        return [
+            self._summary(name.decode(), list(entries)) for name, entries in islice(by_name, limit)
+        ]
+
+    def _summary(self, name: str, entries: list[tuple[bytes, bytes]]) -> TraceName:
+        key, value = entries[-1]
+        newest = self._db.get(keys.event_key(*keys.unpack_pair(value), keys.last_number(key)))
+        return TraceName(
+            name=name,
+            events=len(entries),
+            messages=len({value for _, value in entries}),
+            last_seen_at=_event(newest).created_at if newest else 0,
+        )
+
+    def _events(self, partition: int, start: Offset, stop: Offset) -> Iterator[TraceEvent]:
+        lower, upper = keys.event_key(partition, start, 0), keys.event_key(partition, stop, 0)
+        return (_event(value) for _, value in self._db.scan(lower, upper))
+
+    def _put_traces(self, batch: WriteBatch, round_: Round) -> None:
+        for event in round_.traces:
+            batch.put(keys.event_key(event.partition, event.offset, event.number), encode(event))
+            for name in event.names:
+                batch.put(
+                    keys.event_name_key(name, event.number),
+                    keys.pack_pair(event.partition, event.offset),
+                )
+
+    def _delete_traces(
+        self, batch: WriteBatch, partition: int, start: Offset, stop: Offset
+    ) -> None:
+        for event in self._events(partition, start, stop):
+            batch.delete(keys.event_key(partition, event.offset, event.number))
+            for name in event.names:
+                batch.delete(keys.event_name_key(name, event.number))

@@ -1,0 +1,278 @@
+"""How an embedded store judges the changes of one commit, each against the ones before it.
+
+A round reads what is stored through a ``View``, keeps beside it what its own changes make of
+that, and hands the store everything to write at once. It touches nothing itself: if the write
+fails, nothing has happened.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import msgspec
+
+from skep.model.change import (
+    Append,
+    Appended,
+    Applied,
+    Change,
+    ConsumerUpdate,
+    DeadLetterRemoval,
+    Expired,
+    GiveUp,
+    Gone,
+    IdempotencyKey,
+    Outcome,
+    Reused,
+    Stale,
+)
+from skep.model.consumer import Consumer
+from skep.model.dead_letter import DeadLetter
+from skep.model.names import Instant, Offset
+from skep.model.queue import Partition
+from skep.model.segment import DELETED, ENCRYPTED, Columns, Segment, concat
+from skep.model.trace import TraceEvent
+
+MAX_SEGMENT_MESSAGES = 1000
+MAX_SEGMENT_BYTES = 1 << 20
+"""A small pop out of a large segment reads the whole of it, so segments stay small."""
+
+
+class Recorded(msgspec.Struct, frozen=True, array_like=True):
+    """The outcome of a change with an idempotency key, as it is kept."""
+
+    fingerprint: bytes
+    outcome: Applied
+    created_at: Instant
+
+    def answer(self, key: IdempotencyKey) -> Outcome:
+        """What a change with ``key`` gets instead of being applied a second time."""
+        if self.fingerprint != key.fingerprint:
+            return Reused()
+        return Applied(self.outcome.appended, repeated=True)
+
+
+class View(Protocol):
+    """What is stored, as a round needs to see it."""
+
+    def partition(self, queue: int, partition: int) -> Partition | None: ...
+    def consumer(self, queue: int, partition: int, group: str) -> Consumer | None: ...
+    def find_offsets(self, partition: int, ids: Sequence[str]) -> list[Offset | None]: ...
+    def segment(self, partition: int, offset: Offset) -> Segment | None: ...
+    def dead_letter(self, queue: int, number: int) -> DeadLetter | None: ...
+    def recorded(self, key: str) -> Recorded | None: ...
+    def head(self, queue: int) -> int: ...
+    def next_number(self) -> int: ...
+
+
+@dataclass(slots=True)
+class _Tail:
+    """The end of a partition as the round moves it."""
+
+    partition: Partition
+    end: Offset
+    parts: list[Columns] = field(default_factory=list)
+
+
+class Round:
+    def __init__(self, view: View, *, lane: int, now: Instant) -> None:
+        self._view = view
+        self._lane = lane
+        self._tails: dict[int, _Tail] = {}
+        self.now = now
+        self.consumers: dict[tuple[int, int, str], Consumer] = {}
+        self.transactions: dict[tuple[int, str], Offset] = {}
+        self.dead_letters: list[DeadLetter] = []
+        self.removed: dict[tuple[int, int], DeadLetter] = {}
+        self.traces: list[TraceEvent] = []
+        self.recorded: dict[str, Recorded] = {}
+        self.heads: dict[int, int] = {}
+
+    def judge(self, change: Change) -> Outcome:
+        refusal = self._refusal(change)
+        if refusal is not None:
+            return refusal
+        outcome = Applied(tuple(map(self._append, change.appends)))
+        for update in change.consumers:
+            self.consumers[update.queue, update.partition, update.group] = update.state
+        for removal in change.removals:
+            letter = self._view.dead_letter(removal.queue, removal.number)
+            if letter:
+                self.removed[removal.queue, removal.number] = letter
+        for given_up in change.dead_letters:
+            self._give_up(given_up)
+        for event in change.traces:
+            self.traces.append(
+                msgspec.structs.replace(event, number=self._view.next_number(), created_at=self.now)
+            )
+        if change.key:
+            self.recorded[change.key.name] = Recorded(change.key.fingerprint, outcome, self.now)
+        return outcome
+
+    def segments(self) -> list[Segment]:
+        """The segments that the appends of the round make, in the order of the journal."""
+        return [segment for tail in self._tails.values() for segment in self._cut(tail)]
+
+    def partitions(self) -> list[Partition]:
+        """The partitions that got messages, with their new ends."""
+        return [
+            msgspec.structs.replace(
+                tail.partition,
+                end=tail.end,
+                newest_at=self.now,
+                first_at=tail.partition.first_at
+                if tail.partition.start < tail.partition.end
+                else self.now,
+            )
+            for tail in self._tails.values()
+            if tail.parts
+        ]
+
+    def _refusal(self, change: Change) -> Outcome | None:
+        if change.key:
+            earlier = self.recorded.get(change.key.name) or self._view.recorded(change.key.name)
+            if earlier:
+                return earlier.answer(change.key)
+        if any(self._tail(append) is None for append in change.appends):
+            return Gone()
+        for update in change.consumers:
+            if refusal := self._refuse_update(update):
+                return refusal
+        if not all(map(self._can_remove, change.removals)):
+            return Stale()
+        return None
+
+    def _refuse_update(self, update: ConsumerUpdate) -> Outcome | None:
+        place = update.queue, update.partition, update.group
+        current = self.consumers.get(place) or self._view.consumer(*place)
+        if (current.version if current else 0) != update.expected:
+            return Stale()
+        if current is None and self._view.partition(update.queue, update.partition) is None:
+            return Gone()
+        if update.under_lease and (
+            current is None or current.lease is None or current.lease.expires_at <= self.now
+        ):
+            return Expired()
+        return None
+
+    def _can_remove(self, removal: DeadLetterRemoval) -> bool:
+        place = removal.queue, removal.number
+        return place not in self.removed and self._view.dead_letter(*place) is not None
+
+    def _tail(self, append: Append) -> _Tail | None:
+        tail = self._tails.get(append.partition)
+        if tail is None:
+            partition = self._view.partition(append.queue, append.partition)
+            if partition is None:
+                return None
+            tail = self._tails[append.partition] = _Tail(partition, partition.end)
+        return tail
+
+    def _append(self, append: Append) -> Appended:
+        tail = self._tails[append.partition]
+        columns = append.columns
+        if columns.transaction_ids is None:
+            first = tail.end
+            tail.parts.append(columns)
+            tail.end += len(columns)
+            return Appended(list(range(first, tail.end)))
+        return self._append_once(tail, append)
+
+    def _append_once(self, tail: _Tail, append: Append) -> Appended:
+        """Append what is not there yet; the ids of the rest say where it is."""
+        ids = append.columns.transaction_ids or ()
+        known = self._known(append) if not append.replay else {}
+        offsets: list[Offset] = []
+        kept: list[int] = []
+        for index, chosen in enumerate(ids):
+            earlier = known.get(chosen) if chosen is not None else None
+            if earlier is not None:
+                offsets.append(earlier)
+                continue
+            offset = tail.end + len(kept)
+            kept.append(index)
+            offsets.append(offset)
+            if chosen is not None:
+                known[chosen] = offset
+                self.transactions[append.partition, chosen] = offset
+        if len(kept) == len(ids):
+            tail.parts.append(append.columns)
+            tail.end += len(kept)
+            return Appended(offsets)
+        if kept:
+            tail.parts.append(append.columns.pick(kept))
+            tail.end += len(kept)
+        return Appended(offsets, frozenset(range(len(ids))).difference(kept))
+
+    def _known(self, append: Append) -> dict[str, Offset]:
+        """Where the chosen ids of the append already are, in the store or in this round."""
+        ids = [chosen for chosen in append.columns.transaction_ids or () if chosen is not None]
+        found = self._view.find_offsets(append.partition, ids)
+        known = {chosen: at for chosen, at in zip(ids, found, strict=True) if at is not None}
+        for chosen in ids:
+            if (at := self.transactions.get((append.partition, chosen))) is not None:
+                known[chosen] = at
+        return known
+
+    def _give_up(self, letter: GiveUp) -> None:
+        segment = self._view.segment(letter.partition, letter.offset)
+        if segment is None or segment.flag(letter.offset) & DELETED:
+            return
+        one = segment.columns.cut(letter.offset - segment.start, letter.offset - segment.start + 1)
+        self.dead_letters.append(
+            DeadLetter(
+                number=self._view.next_number(),
+                queue=letter.queue,
+                partition=letter.partition,
+                offset=letter.offset,
+                group=letter.group,
+                error=letter.error,
+                attempts=letter.attempts,
+                failed_at=self.now,
+                payload=one.payloads[0],
+                chosen_id=one.transaction_ids[0] if one.transaction_ids else None,
+                trace=one.trace_ids[0] if one.trace_ids else None,
+                producer=one.producers[0] if one.producers else None,
+                created_at=segment.created_at,
+                encrypted=bool(segment.flag(letter.offset) & ENCRYPTED),
+            )
+        )
+
+    def _cut(self, tail: _Tail) -> Iterator[Segment]:
+        if not tail.parts:
+            return
+        partition = tail.partition
+        start = partition.end
+        for columns, size in split(concat(tail.parts)):
+            position = self.heads.get(partition.queue)
+            if position is None:
+                position = self._view.head(partition.queue)
+            yield Segment(
+                queue=partition.queue,
+                partition=partition.number,
+                start=start,
+                created_at=self.now,
+                lane=self._lane,
+                position=position,
+                size=size,
+                columns=columns,
+            )
+            start += len(columns)
+            self.heads[partition.queue] = position + len(columns)
+
+
+def split(columns: Columns) -> Iterator[tuple[Columns, int]]:
+    """Cut into pieces that each make a segment of reasonable size; each with its bytes."""
+    sizes = list(map(len, columns.payloads))
+    total = sum(sizes)
+    if len(sizes) <= MAX_SEGMENT_MESSAGES and total <= MAX_SEGMENT_BYTES:
+        yield columns, total
+        return
+    start = size = 0
+    for index, added in enumerate(sizes):
+        full = size + added > MAX_SEGMENT_BYTES or index - start >= MAX_SEGMENT_MESSAGES
+        if full and index > start:
+            yield columns.cut(start, index), size
+            start, size = index, 0
+        size += added
+    yield columns.cut(start, len(sizes)), size
