@@ -1,1 +1,32 @@
-"""A partitioned message queue."""
+"""A partitioned message queue that you can trust with orders and payments."""
+
+from skep import errors
+from skep.core.ack import Verdict
+from skep.core.broker import Broker
+from skep.core.encryption import KeyRing
+from skep.core.limits import Limits
+from skep.core.settle import Settlement
+from skep.core.transact import Ack, Extend, Push, Transaction
+from skep.embedded import open
+from skep.model.message import Delivery, Draft, Message, Receipt
+from skep.model.queue import Queue, QueueOptions
+
+__all__ = [
+    "Ack",
+    "Broker",
+    "Delivery",
+    "Draft",
+    "Extend",
+    "KeyRing",
+    "Limits",
+    "Message",
+    "Push",
+    "Queue",
+    "QueueOptions",
+    "Receipt",
+    "Settlement",
+    "Transaction",
+    "Verdict",
+    "errors",
+    "open",
+]

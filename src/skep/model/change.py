@@ -95,6 +95,7 @@ class Change:
 class Appended(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Where the messages of an append are; ``duplicates`` are indexes into ``offsets``."""
 
+    partition: int
     offsets: list[Offset]
     duplicates: frozenset[int] = frozenset()
 

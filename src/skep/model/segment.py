@@ -4,7 +4,7 @@ A column is a plain sequence, so that a store may hand out a list, or a view ove
 buffer that Arrow can wrap. A column that nobody filled is ``None``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from typing import Any
@@ -116,6 +116,20 @@ class Segment:
                 flags=bytes(flags),
             ),
         )
+
+
+def until_enough(
+    segments: Iterable[Segment], offset: Offset, *, messages: int, size: int
+) -> list[Segment]:
+    """The first segments, up to ``messages`` messages from ``offset`` on or ``size`` bytes."""
+    found: list[Segment] = []
+    for segment in segments:
+        found.append(segment)
+        messages -= segment.end - max(offset, segment.start)
+        size -= segment.size
+        if messages <= 0 or size <= 0:
+            break
+    return found
 
 
 def _cut(column: Any, start: int, stop: int) -> Any:

@@ -18,7 +18,7 @@ from skep.model.consumer import Consumer
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
 from skep.model.names import Instant, Offset
 from skep.model.queue import Partition, Queue, Removal, Subscription
-from skep.model.segment import Segment
+from skep.model.segment import Segment, until_enough
 from skep.model.trace import TraceEvent, TraceName
 from skep.store.clock import Clock, SystemClock
 from skep.store.protocol import StoredConsumer, StoreStats
@@ -131,7 +131,9 @@ class MemoryStore:
         self._subscriptions = {k: v for k, v in self._subscriptions.items() if k[0] != queue}
 
     async def create_partitions(self, queue: int, names: Sequence[str]) -> list[Partition]:
-        known = {p.name: p for p in self._partitions.get(queue, {}).values()}
+        if queue not in self._queues:
+            return []
+        known = {p.name: p for p in self._partitions[queue].values()}
         for name in names:
             if name not in known:
                 made = Partition(
@@ -182,14 +184,7 @@ class MemoryStore:
         index = bisect.bisect_right(segments, offset, key=lambda segment: segment.start) - 1
         if index < 0 or offset >= segments[index].end:
             index += 1
-        found: list[Segment] = []
-        for segment in segments[index:]:
-            found.append(segment)
-            messages -= segment.end - max(offset, segment.start)
-            size -= segment.size
-            if messages <= 0 or size <= 0:
-                break
-        return found
+        return until_enough(segments[index:], offset, messages=messages, size=size)
 
     async def find_offset(self, partition: int, transaction_id: str) -> Offset | None:
         return self._transactions.get((partition, transaction_id))
@@ -221,8 +216,7 @@ class MemoryStore:
     ) -> list[Segment]:
         journal = self._journal.get(queue, []) if lane == self.lane else []
         if backwards:
-            before = [s for s in journal if s.position + len(s.columns) <= position]
-            return before[::-1][:limit]
+            return [s for s in reversed(journal) if s.position < position][:limit]
         return [s for s in journal if s.position + len(s.columns) > position][:limit]
 
     # Removing.

@@ -63,7 +63,10 @@ class Store(Protocol):
         ...
 
     async def create_partitions(self, queue: int, names: Sequence[str]) -> list[Partition]:
-        """The partitions of these names, in the order given, made where there was none."""
+        """The partitions of these names, in the order given, made where there was none.
+
+        Durable with the first commit that follows. Empty if the queue does not exist.
+        """
         ...
 
     async def queues(self) -> list[Queue]: ...
@@ -119,8 +122,8 @@ class Store(Protocol):
     ) -> list[Segment]:
         """Up to ``limit`` segments of a lane in the order of commits.
 
-        Forwards they begin with the one that holds ``position``; backwards with the newest
-        that lies wholly before it. What retention removed is left out.
+        Forwards they begin with the one that holds ``position``, backwards with the one that
+        holds the message before it. What retention removed is left out.
         """
         ...
 

@@ -175,7 +175,7 @@ class Round:
             first = tail.end
             tail.parts.append(columns)
             tail.end += len(columns)
-            return Appended(list(range(first, tail.end)))
+            return Appended(append.partition, list(range(first, tail.end)))
         return self._append_once(tail, append)
 
     def _append_once(self, tail: _Tail, append: Append) -> Appended:
@@ -198,11 +198,12 @@ class Round:
         if len(kept) == len(ids):
             tail.parts.append(append.columns)
             tail.end += len(kept)
-            return Appended(offsets)
+            return Appended(append.partition, offsets)
         if kept:
             tail.parts.append(append.columns.pick(kept))
             tail.end += len(kept)
-        return Appended(offsets, frozenset(range(len(ids))).difference(kept))
+        duplicates = frozenset(range(len(ids))).difference(kept)
+        return Appended(append.partition, offsets, duplicates)
 
     def _known(self, append: Append) -> dict[str, Offset]:
         """Where the chosen ids of the append already are, in the store or in this round."""

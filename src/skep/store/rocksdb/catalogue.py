@@ -45,6 +45,8 @@ class CatalogueRows(Rows):
 
     async def create_partitions(self, queue: int, names: Sequence[str]) -> list[Partition]:
         """Not synced: the log of writes keeps its order, so the append that follows makes it so."""
+        if queue not in self._queues:
+            return []
         made: dict[str, Partition] = {}
         batch = WriteBatch(raw_mode=True)
         now = self.clock.now()

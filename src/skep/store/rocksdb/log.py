@@ -7,7 +7,7 @@ from rocksdict import WriteBatch
 
 from skep.errors import Corrupted
 from skep.model.names import Instant, Offset
-from skep.model.segment import Segment
+from skep.model.segment import Segment, until_enough
 from skep.store.rocksdb import columns, keys
 from skep.store.rocksdb.catalogue import CatalogueRows
 
@@ -16,17 +16,11 @@ class LogRows(CatalogueRows):
     async def read(
         self, partition: int, offset: Offset, *, messages: int, size: int
     ) -> list[Segment]:
-        found: list[Segment] = []
-        lower = self._segment_start(partition, offset)
-        upper = keys.after(keys.pack(partition))
-        for key, value in self._db.scan_segments(lower, upper):
-            segment = columns.decode(key, value)
-            found.append(segment)
-            messages -= segment.end - max(offset, segment.start)
-            size -= segment.size
-            if messages <= 0 or size <= 0:
-                break
-        return found
+        entries = self._db.scan_segments(
+            self._segment_start(partition, offset), keys.after(keys.pack(partition))
+        )
+        segments = (columns.decode(key, value) for key, value in entries)
+        return until_enough(segments, offset, messages=messages, size=size)
 
     async def find_offset(self, partition: int, transaction_id: str) -> Offset | None:
         return self.find_offsets(partition, [transaction_id])[0]
@@ -66,11 +60,9 @@ class LogRows(CatalogueRows):
             holding = next(self._db.scan(first, at + b"\x00", backwards=True), (at, b""))
             entries = self._db.scan(holding[0], behind)
         segments = (self._segment_at(*keys.unpack_pair(value)) for _, value in entries)
-        if backwards:
-            wanted = (s for s in segments if s.position + len(s.columns) <= position)
-        else:
-            wanted = (s for s in segments if s.position + len(s.columns) > position)
-        return list(islice(wanted, limit))
+        if not backwards:
+            segments = (s for s in segments if s.position + len(s.columns) > position)
+        return list(islice(segments, limit))
 
     def find_offsets(self, partition: int, ids: Sequence[str]) -> list[Offset | None]:
         values = self._db.get_many([keys.transaction_key(partition, chosen) for chosen in ids])

@@ -1,0 +1,275 @@
+"""The broker: what the doors call."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Self
+
+from skep.core.ack import Status, Verdict
+from skep.core.catalogue import Catalogue
+from skep.core.claim import Claiming
+from skep.core.committer import Committer
+from skep.core.dead_letters import DeadLetters
+from skep.core.encryption import KeyRing
+from skep.core.evict import Evicting
+from skep.core.groups import Groups
+from skep.core.limits import Limits
+from skep.core.messages import Messages
+from skep.core.pop import Popping, PopRequest
+from skep.core.push import Batch, Pushing
+from skep.core.queues import Queues
+from skep.core.reading import Reading
+from skep.core.settle import Settlement, Settling
+from skep.core.sweeper import Sweeper
+from skep.core.take import Taking
+from skep.core.traces import Traces
+from skep.core.transact import Operation, Transacting, Transaction
+from skep.errors import Closed, Invalid, QueueNotFound
+from skep.model.change import Applied, Change
+from skep.model.message import Delivery, Draft, Message, Receipt
+from skep.model.names import QUEUE_MODE, LeaseId, check_count, check_lease_id, to_datetime
+from skep.store.protocol import Store, StoreStats
+
+
+class Broker:
+    """A queue over a store.
+
+    Usage::
+
+        async with Broker(store) as queue:
+            await queue.push("orders", [Draft(b"...", partition="alice")])
+            delivery = await queue.pop("orders", group="billing", wait=5)
+            if delivery:
+                await queue.ack(delivery)
+
+    What is not about a single message is in ``queues``, ``groups``, ``messages``,
+    ``dead_letters`` and ``traces``.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        keys: KeyRing | None = None,
+        limits: Limits | None = None,
+        sweep_interval: float | None = 5.0,
+        random: Random | None = None,
+    ) -> None:
+        keys, limits = keys or KeyRing(), limits or Limits()
+        self._store = store
+        self._limits = limits
+        self._sweep_interval = sweep_interval
+        self._catalogue = Catalogue(store, cache_bytes=limits.cache_bytes)
+        self._committer = Committer(store, self._catalogue.follow, capacity=limits.pending_bytes)
+        reading = Reading(store, self._catalogue, keys)
+        evicting = Evicting(store, self._catalogue, self._committer, reading)
+        claiming = Claiming(store.clock, self._catalogue, reading, limits)
+        self._pushing = Pushing(self._catalogue, keys)
+        self._settling = Settling(store.clock, self._catalogue, random or Random())
+        self._transacting = Transacting(
+            store, self._committer, self._pushing, self._settling, limits
+        )
+        self.queues = Queues(store, self._catalogue)
+        self.groups = Groups(store, self._catalogue, self._committer)
+        taking = Taking(store.clock, self._catalogue, self._committer, claiming, evicting)
+        self._popping = Popping(store.clock, self._catalogue, self.queues, self.groups, taking)
+        self.messages = Messages(store, self._catalogue, reading, limits)
+        self.dead_letters = DeadLetters(store, self._catalogue, self._committer, reading, limits)
+        self.traces = Traces(
+            store, self._catalogue, self._committer, self.messages, reading, limits
+        )
+        self._sweeper = Sweeper(store, self._catalogue, self.queues, evicting)
+        self._closed = False
+
+    # Lifetime.
+
+    async def __aenter__(self) -> Self:
+        await self._catalogue.load()
+        if self._sweep_interval:
+            self._sweeper.start(self._sweep_interval)
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Take nothing new, answer long polls, finish what is under way, close the store."""
+        if self._closed:
+            return
+        self._closed = True
+        await self._sweeper.stop()
+        self._popping.close()
+        self._catalogue.scheduler.close()
+        # Pops that were woken give their answer before the store goes away.
+        await asyncio.sleep(0)
+        await self._committer.close()
+        await self._store.close()
+
+    # Messages.
+
+    async def push(
+        self, queue: str, drafts: Sequence[Draft], *, producer: str | None = None
+    ) -> list[Receipt]:
+        """Append drafts to their partitions, all of them or none; durable on return.
+
+        The queue and the partitions are made if there are none. A draft whose transaction
+        id is known in its partition is not stored again: its receipt names the first one.
+        """
+        self._check_open()
+        batch = Batch(queue, drafts, self._limits)
+        state, appends = await self._pushing.prepare(batch, producer)
+        with state.reserve(len(drafts)):
+            outcome = await self._committer.submit(Change(appends=tuple(appends)))
+        if not isinstance(outcome, Applied):
+            raise QueueNotFound(queue)
+        return batch.receipts(outcome.appended)
+
+    async def pop(
+        self,
+        queue: str | None = None,
+        *,
+        group: str = QUEUE_MODE,
+        partition: str | None = None,
+        namespace: str | None = None,
+        task: str | None = None,
+        batch: int = 1,
+        partitions: int = 1,
+        wait: float = 0,
+        auto_ack: bool = False,
+        lease_seconds: int | None = None,
+        subscription_mode: str = "all",
+        subscription_from: datetime | None = None,
+    ) -> Delivery | None:
+        """Lease the next messages for a group; None if there are none within ``wait`` seconds.
+
+        From one queue, from one partition of it, or from all queues with a ``namespace`` or
+        ``task``, the highest priority first. ``batch`` bounds the messages, ``partitions``
+        the partitions they come from. ``auto_ack`` acknowledges before delivering: what the
+        consumer then loses is lost. The subscription matters at the group's first contact
+        with a queue only: ``all``, ``new``, or from an instant.
+        """
+        self._check_open()
+        request = PopRequest(
+            queue=queue,
+            group=group,
+            partition=partition,
+            namespace=namespace,
+            task=task,
+            batch=batch,
+            partitions=partitions,
+            wait=wait,
+            auto_ack=auto_ack,
+            lease_seconds=lease_seconds,
+            subscription_mode=subscription_mode,
+            subscription_from=subscription_from,
+        )
+        request.check(self._limits)
+        return await self._popping.pop(request)
+
+    async def ack(
+        self, lease: Delivery | str, messages: Iterable[Message] | None = None
+    ) -> Settlement:
+        """Acknowledge messages of a delivery; all of them if none are named."""
+        if messages is None:
+            return await self._settle(_lease_id(lease), None)
+        return await self.settle(lease, _verdicts(messages, "completed", ""))
+
+    async def fail(
+        self,
+        lease: Delivery | str,
+        messages: Iterable[Message] | None = None,
+        *,
+        error: str = "",
+    ) -> Settlement:
+        """Report messages of a delivery as failed; all of them if none are named.
+
+        If all of a delivery fail it comes again after the queue's ``retry_delay``, up to
+        ``retry_limit`` times. If only some do, these become dead letters.
+        """
+        if messages is None:
+            if not isinstance(lease, Delivery):
+                raise Invalid("messages", "must be given with a lease id")
+            messages = lease.messages
+        return await self.settle(lease, _verdicts(messages, "failed", error))
+
+    async def settle(self, lease: Delivery | str, verdicts: Sequence[Verdict]) -> Settlement:
+        """Say of each message what became of it. A late call raises ``LeaseLost``."""
+        if not verdicts:
+            raise Invalid("verdicts", "must not be empty")
+        return await self._settle(_lease_id(lease), verdicts)
+
+    async def extend(self, lease: Delivery | str, seconds: int) -> datetime:
+        """Keep a lease for at least ``seconds`` from now; return when it ends."""
+        self._check_open()
+        lease_id = _lease_id(lease)
+        check_count("seconds", seconds, least=1, most=self._limits.lease_seconds)
+        _, until = await self._transacting.decide(
+            lambda plan: self._settling.extend(plan, lease_id, seconds)
+        )
+        return to_datetime(until)
+
+    async def transact(
+        self,
+        operations: Sequence[Operation],
+        *,
+        required_leases: Sequence[str] = (),
+        idempotency_key: str | None = None,
+        producer: str | None = None,
+    ) -> Transaction:
+        """Do several things together or not at all.
+
+        Every lease named must be alive when it is committed. With an ``idempotency_key`` a
+        repetition changes nothing and gets the first answer, for a day.
+        """
+        self._check_open()
+        return await self._transacting.run(
+            operations, required_leases=required_leases, key=idempotency_key, producer=producer
+        )
+
+    # The whole.
+
+    async def sweep(self) -> int:
+        """Remove what is past its retention or waited too long, now; returns how many."""
+        self._check_open()
+        return await self._sweeper.sweep()
+
+    async def backup(self, path: str | Path) -> None:
+        """Write a copy of the store to ``path``, which must not exist, while work goes on."""
+        self._check_open()
+        await self._store.backup(Path(path))
+
+    async def stats(self) -> StoreStats:
+        return await self._store.stats()
+
+    async def _settle(self, lease_id: LeaseId, verdicts: Sequence[Verdict] | None) -> Settlement:
+        self._check_open()
+        _, settlement = await self._transacting.decide(
+            lambda plan: self._settling.ack(plan, lease_id, verdicts)
+        )
+        return settlement
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed
+
+
+def _lease_id(lease: Delivery | str) -> LeaseId:
+    if isinstance(lease, Delivery):
+        if lease.lease_id is None:
+            raise Invalid("lease", "this delivery was acknowledged when it was popped")
+        return lease.lease_id
+    return check_lease_id("lease", lease)
+
+
+def _verdicts(messages: Iterable[Message], status: Status, error: str) -> list[Verdict]:
+    return [
+        Verdict(message.partition_number, message.offset, status, error) for message in messages
+    ]

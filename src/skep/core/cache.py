@@ -1,0 +1,80 @@
+"""Recent segments, immutable and bounded in bytes: who keeps up never touches the store."""
+
+import bisect
+from collections import OrderedDict, deque
+
+from skep.model.names import Offset
+from skep.model.segment import Segment, until_enough
+
+_PER_MESSAGE = 100
+_PER_SEGMENT = 600
+"""Bytes that a message and a segment cost in memory besides the payloads."""
+
+
+class TailCache:
+    """The newest segments of each partition, and the one read last where a reader is behind.
+
+    What retention removes stays until it is pushed out: nobody asks for it any more.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._size = 0
+        self._tails: dict[int, list[Segment]] = {}
+        self._order: deque[int] = deque()
+        self._read: OrderedDict[int, Segment] = OrderedDict()
+        self._read_size = 0
+
+    def append(self, segment: Segment) -> None:
+        """Remember a segment that was just committed."""
+        self._tails.setdefault(segment.partition, []).append(segment)
+        self._order.append(segment.partition)
+        self._size += _weight(segment)
+        while self._size > self._capacity:
+            self._forget_oldest()
+
+    def remember(self, segment: Segment) -> None:
+        """Remember a segment that was read from the store, in a small part of the room."""
+        self._forget_read(segment.partition)
+        self._read[segment.partition] = segment
+        self._read_size += _weight(segment)
+        while self._read_size > self._capacity // 4:
+            self._forget_read(next(iter(self._read)))
+
+    def find(self, partition: int, offset: Offset, *, messages: int, size: int) -> list[Segment]:
+        """What ``Store.read`` would give, if it is all known; else nothing."""
+        tail = self._tails.get(partition)
+        if tail and offset >= tail[0].start:
+            index = bisect.bisect_right(tail, offset, key=_start) - 1
+            return until_enough(tail[index:], offset, messages=messages, size=size)
+        read = self._read.get(partition)
+        if read and read.start <= offset and read.end - offset >= messages:
+            return [read]
+        return []
+
+    def drop(self, partition: int) -> None:
+        """Forget a partition because a message of it was changed."""
+        for segment in self._tails.pop(partition, ()):
+            self._size -= _weight(segment)
+        self._order = deque(number for number in self._order if number != partition)
+        self._forget_read(partition)
+
+    def _forget_oldest(self) -> None:
+        partition = self._order.popleft()
+        tail = self._tails[partition]
+        self._size -= _weight(tail.pop(0))
+        if not tail:
+            del self._tails[partition]
+
+    def _forget_read(self, partition: int) -> None:
+        segment = self._read.pop(partition, None)
+        if segment:
+            self._read_size -= _weight(segment)
+
+
+def _start(segment: Segment) -> Offset:
+    return segment.start
+
+
+def _weight(segment: Segment) -> int:
+    return segment.size + _PER_MESSAGE * len(segment.columns) + _PER_SEGMENT

@@ -1,0 +1,218 @@
+"""The queues as this process knows them: loaded once, then led by the commits."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from skep.core import lease as leases
+from skep.core.cache import TailCache
+from skep.core.scheduler import Scheduler
+from skep.core.state import GroupState, PartitionState, QueueState
+from skep.core.waiting import ANY_QUEUE, Waiting
+from skep.errors import GroupNotFound, LeaseLost, PartitionNotFound, QueueNotFound
+from skep.model.change import Applied, Change, Commit
+from skep.model.consumer import Consumer
+from skep.model.names import LeaseId
+from skep.model.queue import Queue, Subscription
+from skep.store.protocol import Store, StoredConsumer
+
+
+class Catalogue:
+    """Finds queues, partitions, groups and leases, and makes the first three when they are new.
+
+    ``follow`` is the only place where the log changes what is known here.
+    """
+
+    def __init__(self, store: Store, *, cache_bytes: int) -> None:
+        self._store = store
+        self._creating = asyncio.Lock()
+        self._leases: dict[LeaseId, list[tuple[GroupState, PartitionState]]] = {}
+        self.queues: dict[str, QueueState] = {}
+        self.partitions: dict[int, PartitionState] = {}
+        self.cache = TailCache(cache_bytes)
+        self.waiting = Waiting(store.clock)
+        self.scheduler = Scheduler(store.clock, self.waiting, self.partitions)
+
+    async def load(self) -> None:
+        for config in await self._store.queues():
+            queue = self._add_queue(config)
+            for partition in await self._store.partitions(config.number):
+                self.partitions[partition.number] = queue.add(partition)
+            for subscription in await self._store.subscriptions(config.number):
+                queue.groups[subscription.group] = GroupState(queue, subscription)
+            now = self._store.clock.now()
+            for number, group_name, state in await self._store.consumers(config.number):
+                group, partition_state = queue.groups.get(group_name), self.partitions.get(number)
+                if group and partition_state:
+                    self._put(group, partition_state, leases.bounded(state, now))
+            self.refresh_queue(queue)
+
+    # Finding.
+
+    def queue(self, name: str) -> QueueState:
+        if name not in self.queues:
+            raise QueueNotFound(name)
+        return self.queues[name]
+
+    def partition(self, queue: str, name: str) -> PartitionState:
+        found = self.queue(queue).partitions.get(name)
+        if found is None:
+            raise PartitionNotFound(queue, name)
+        return found
+
+    def group(self, queue: str, name: str) -> GroupState:
+        found = self.queue(queue).groups.get(name)
+        if found is None:
+            raise GroupNotFound(queue, name)
+        return found
+
+    def lease(self, lease_id: LeaseId) -> list[tuple[GroupState, PartitionState]]:
+        """The places that a lease holds; ``LeaseLost`` if it holds none or has run out."""
+        now = self._store.clock.now()
+        held = [
+            (group, partition)
+            for group, partition in self._leases.get(lease_id, ())
+            if leases.is_live(group.consumer(partition), lease_id, now)
+        ]
+        if not held:
+            raise LeaseLost(lease_id)
+        return held
+
+    # Making.
+
+    async def ensure_queue(self, name: str) -> QueueState:
+        """The queue of this name, made with its defaults where there is none."""
+        found = self.queues.get(name)
+        if found is not None:
+            return found
+        async with self._creating:
+            found = self.queues.get(name)
+            if found is None:
+                namespace, _, rest = name.partition(".")
+                labels = (namespace, rest.partition(".")[0]) if rest else (None, None)
+                config = Queue(number=0, name=name, namespace=labels[0], task=labels[1])
+                found = self._add_queue(await self._store.put_queue(config))
+        return found
+
+    async def configure(self, config: Queue) -> QueueState:
+        """Create the queue or replace its configuration."""
+        async with self._creating:
+            stored = await self._store.put_queue(config)
+            found = self.queues.get(config.name)
+            if found is None:
+                return self._add_queue(stored)
+            found.config = stored
+        self.refresh_queue(found)
+        return found
+
+    async def ensure_partitions(
+        self, queue: QueueState, names: Iterable[str]
+    ) -> dict[str, PartitionState]:
+        """Partitions by name, made where there is none."""
+        names = list(names)
+        missing = [name for name in names if name not in queue.partitions]
+        if missing:
+            for made in await self._store.create_partitions(queue.config.number, missing):
+                self.partitions[made.number] = queue.add(made)
+                for group in queue.groups:
+                    self.waiting.wake_all((queue.config.number, group, made.name))
+        if any(name not in queue.partitions for name in names):
+            raise QueueNotFound(queue.config.name)
+        return {name: queue.partitions[name] for name in names}
+
+    async def ensure_group(
+        self, queue: QueueState, subscription: Subscription, seeds: Sequence[StoredConsumer]
+    ) -> GroupState:
+        """The group, registered with these cursors at its first contact with the queue."""
+        if await self._store.subscribe(subscription, seeds):
+            group = GroupState(queue, subscription)
+            queue.groups[subscription.group] = group
+            for number, _, state in seeds:
+                self._put(group, self.partitions[number], state)
+            self.refresh_group(group)
+        return queue.groups[subscription.group]
+
+    # Removing.
+
+    async def forget_queue(self, queue: QueueState) -> None:
+        del self.queues[queue.config.name]
+        for group in queue.groups.values():
+            self._retire(group)
+        for partition in queue.partitions.values():
+            self.partitions.pop(partition.number, None)
+        await self._store.delete_queue(queue.config.number)
+
+    async def forget_group(self, group: GroupState) -> None:
+        del group.queue.groups[group.name]
+        self._retire(group)
+        await self._store.delete_group(group.queue.config.number, group.name)
+
+    # Following the log.
+
+    def follow(self, changes: list[Change], commit: Commit) -> None:
+        for segment in commit.segments:
+            partition = self.partitions.get(segment.partition)
+            if partition is not None:
+                partition.append(segment)
+                self.cache.append(segment)
+                for group in partition.queue.groups.values():
+                    self.scheduler.refresh(group, partition)
+        for change, outcome in zip(changes, commit.outcomes, strict=True):
+            if isinstance(outcome, Applied) and not outcome.repeated:
+                self._follow_consumers(change)
+
+    def refresh_queue(self, queue: QueueState) -> None:
+        for group in queue.groups.values():
+            self.refresh_group(group)
+
+    def refresh_group(self, group: GroupState) -> None:
+        for partition in group.queue.partitions.values():
+            self.scheduler.refresh(group, partition)
+
+    def adjust(self, group: GroupState, partition: PartitionState, **hints: int) -> None:
+        """Note something about a group's state that is true, and not worth a write."""
+        known = group.consumers.get(partition.number) or group.consumer(partition)
+        group.consumers[partition.number] = replace(known, **hints)
+
+    def _follow_consumers(self, change: Change) -> None:
+        for update in change.consumers:
+            partition = self.partitions.get(update.partition)
+            group = partition and partition.queue.groups.get(update.group)
+            if partition and group:
+                self._put(group, partition, update.state)
+                self.scheduler.refresh(group, partition)
+
+    def _put(self, group: GroupState, partition: PartitionState, state: Consumer) -> None:
+        before = group.consumers.get(partition.number)
+        old = before.lease.id if before and before.lease else None
+        new = state.lease.id if state.lease else None
+        if old != new:
+            if old is not None:
+                self._unlink(old, group, partition)
+            if new is not None:
+                self._leases.setdefault(new, []).append((group, partition))
+        group.put(partition, state)
+
+    def _unlink(self, lease_id: LeaseId, group: GroupState, partition: PartitionState) -> None:
+        places = self._leases.get(lease_id, [])
+        if (group, partition) in places:
+            places.remove((group, partition))
+        if not places:
+            self._leases.pop(lease_id, None)
+
+    def _retire(self, group: GroupState) -> None:
+        for number, state in group.consumers.items():
+            partition = self.partitions.get(number)
+            if state.lease and partition:
+                self._unlink(state.lease.id, group, partition)
+        group.consumers.clear()
+        group.armed.clear()
+        while group.ready.take() is not None:
+            pass
+
+    def _add_queue(self, config: Queue) -> QueueState:
+        queue = self.queues[config.name] = QueueState(config)
+        self.waiting.wake_all(config.name)
+        self.waiting.wake_all(ANY_QUEUE)
+        return queue

@@ -1,0 +1,145 @@
+"""Preparing a lease: what a partition holds for a group now, and the state that reserves it."""
+
+from dataclasses import dataclass
+
+from skep.core import lease as leases
+from skep.core.catalogue import Catalogue
+from skep.core.eligibility import due_at, visible_at
+from skep.core.limits import Limits
+from skep.core.reading import Reading
+from skep.core.state import GroupState, PartitionState
+from skep.model import ranges
+from skep.model.change import ConsumerUpdate
+from skep.model.consumer import Consumer
+from skep.model.message import Message
+from skep.model.names import LeaseId, Offset
+from skep.model.segment import Segment
+from skep.store.clock import Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Take:
+    """How much a pop wants, and how."""
+
+    batch: int
+    partitions: int = 1
+    auto_ack: bool = False
+    only: PartitionState | None = None
+    lease_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A partition about to be leased. It has no messages if all it held was deleted."""
+
+    group: GroupState
+    partition: PartitionState
+    update: ConsumerUpdate
+    messages: list[Message]
+    truncated: int
+
+
+class Claiming:
+    def __init__(
+        self, clock: Clock, catalogue: Catalogue, reading: Reading, limits: Limits
+    ) -> None:
+        self._clock = clock
+        self._catalogue = catalogue
+        self._reading = reading
+        self._limits = limits
+
+    async def prepare(
+        self,
+        group: GroupState,
+        partition: PartitionState,
+        take: Take,
+        *,
+        budget: int,
+        lease_id: LeaseId,
+    ) -> Claim | None:
+        """Read from the group's cursor; None if nothing can be delivered yet."""
+        consumer = group.consumer(partition)
+        options = group.queue.config.options
+        now = self._clock.now()
+        due = due_at(options, consumer, end=partition.end, newest_at=partition.newest_at)
+        if due is None or due > now:
+            return None
+        stop = self._stop(consumer, partition, budget)
+        segments = await self._reading.segments(
+            partition,
+            consumer.cursor,
+            messages=stop - consumer.cursor,
+            size=self._limits.pop_bytes,
+        )
+        visible = [segment for segment in segments if visible_at(options, segment) <= now]
+        if not visible:
+            if segments:
+                self._catalogue.adjust(group, partition, oldest_at=segments[0].created_at)
+            return None
+        messages, end = self._messages(partition, consumer, visible, stop, budget)
+        if take.auto_ack or not messages:
+            state = leases.pass_over(
+                consumer,
+                end,
+                consumed=len(messages),
+                now=now,
+                oldest_at=visible[-1].created_at,
+            )
+        else:
+            state = leases.grant(
+                consumer,
+                lease_id=lease_id,
+                end=end,
+                skipped=_skipped(consumer.cursor, end, messages),
+                now=now,
+                seconds=take.lease_seconds or options.lease_time,
+                oldest_at=visible[0].created_at,
+            )
+        known = group.consumers.get(partition.number)
+        update = ConsumerUpdate(
+            queue=group.queue.config.number,
+            partition=partition.number,
+            group=group.name,
+            expected=consumer.version,
+            state=state,
+        )
+        truncated = consumer.cursor - known.cursor if known else 0
+        return Claim(group, partition, update, messages, truncated)
+
+    def _stop(self, consumer: Consumer, partition: PartitionState, budget: int) -> Offset:
+        """Where to stop reading: a run that comes back ends where it ended before."""
+        again = consumer.run_end > consumer.cursor
+        end = min(consumer.run_end, partition.end) if again else partition.end
+        return min(end, consumer.cursor + budget + ranges.size(consumer.acked))
+
+    def _messages(
+        self,
+        partition: PartitionState,
+        consumer: Consumer,
+        segments: list[Segment],
+        stop: Offset,
+        budget: int,
+    ) -> tuple[list[Message], Offset]:
+        """Up to ``budget`` messages that are not done, and where the run ends."""
+        end = min(stop, segments[-1].end)
+        again = consumer.run_end > consumer.cursor
+        found = self._reading.messages(
+            partition,
+            segments,
+            consumer.cursor,
+            end,
+            attempt=consumer.attempt + 1 if again else 1,
+        )
+        acked = consumer.acked
+        messages = [m for m in found if not acked or not ranges.contains(acked, m.offset)]
+        if len(messages) > budget:
+            end = messages[budget].offset
+        return messages[:budget], end
+
+
+def _skipped(cursor: Offset, end: Offset, messages: list[Message]) -> ranges.Ranges:
+    """The offsets of a run that are not delivered, because they are done or deleted."""
+    if len(messages) == end - cursor:
+        return ()
+    delivered = ranges.from_offsets(message.offset for message in messages)
+    return ranges.from_offsets(ranges.missing(delivered, cursor, end))

@@ -1,0 +1,101 @@
+"""Giving up messages that waited longer than their queue allows."""
+
+from skep.core import lease as leases
+from skep.core.catalogue import Catalogue
+from skep.core.committer import Committer
+from skep.core.eligibility import EXCEEDED_WAIT, waited_too_long
+from skep.core.reading import Reading
+from skep.core.state import GroupState, PartitionState
+from skep.model import ranges
+from skep.model.change import Applied, Change, ConsumerUpdate, GiveUp
+from skep.model.queue import Removal
+from skep.model.segment import Segment
+from skep.store.protocol import Store
+
+STEP = 500
+"""Messages given up in one change."""
+
+EVICTED = "evicted"
+
+
+class Evicting:
+    def __init__(
+        self, store: Store, catalogue: Catalogue, committer: Committer, reading: Reading
+    ) -> None:
+        self._store = store
+        self._catalogue = catalogue
+        self._committer = committer
+        self._reading = reading
+
+    async def evict(self, group: GroupState, partition: PartitionState) -> int:
+        """Make dead letters of what waited too long for this group; return how many.
+
+        What is under a lease was delivered in time, so a leased partition is left alone.
+        """
+        options = group.queue.config.options
+        evicted = 0
+        while options.max_wait_time_seconds:
+            consumer = group.consumer(partition)
+            now = self._store.clock.now()
+            leased = consumer.lease is not None and consumer.lease.expires_at > now
+            if leased or not waited_too_long(options, consumer.oldest_at, now):
+                break
+            segments = await self._reading.segments(
+                partition, consumer.cursor, messages=STEP, size=1 << 20
+            )
+            late = [s for s in segments if waited_too_long(options, s.created_at, now)]
+            if not late:
+                if segments:
+                    self._catalogue.adjust(group, partition, oldest_at=segments[0].created_at)
+                break
+            evicted += await self._give_up(group, partition, late)
+        if evicted:
+            await self._store.record_removal(
+                Removal(
+                    queue=group.queue.config.number,
+                    partition=partition.number,
+                    kind=EVICTED,
+                    messages=evicted,
+                    executed_at=self._store.clock.now(),
+                )
+            )
+        return evicted
+
+    async def _give_up(
+        self, group: GroupState, partition: PartitionState, late: list[Segment]
+    ) -> int:
+        consumer = group.consumer(partition)
+        queue = group.queue.config.number
+        end = min(late[-1].end, consumer.cursor + STEP)
+        lost = list(ranges.missing(consumer.acked, consumer.cursor, end))
+        outcome = await self._committer.submit(
+            Change(
+                consumers=(
+                    ConsumerUpdate(
+                        queue=queue,
+                        partition=partition.number,
+                        group=group.name,
+                        expected=consumer.version,
+                        state=leases.pass_over(
+                            consumer,
+                            end,
+                            consumed=0,
+                            now=self._store.clock.now(),
+                            oldest_at=late[-1].created_at,
+                        ),
+                    ),
+                ),
+                dead_letters=tuple(
+                    GiveUp(
+                        queue=queue,
+                        partition=partition.number,
+                        offset=offset,
+                        group=group.name,
+                        error=EXCEEDED_WAIT,
+                        attempts=consumer.attempt,
+                    )
+                    for offset in lost
+                ),
+            )
+        )
+        return len(lost) if isinstance(outcome, Applied) else 0

@@ -1,0 +1,240 @@
+"""Groups: where they start, where they are, and moving them."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Literal, TypeAlias
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from skep.core import lease as leases
+from skep.core.catalogue import Catalogue
+from skep.core.committer import Committer
+from skep.core.state import GroupState, PartitionState, QueueState
+from skep.errors import Conflict, Invalid
+from skep.model.address import MAX_OFFSET
+from skep.model.change import Applied, Change, ConsumerUpdate
+from skep.model.consumer import Consumer
+from skep.model.names import (
+    Instant,
+    Offset,
+    check_count,
+    from_datetime,
+    to_datetime,
+)
+from skep.model.queue import Subscription
+from skep.store.protocol import Store, StoredConsumer
+
+Target: TypeAlias = Literal["beginning", "end"] | int | datetime
+MODES = ("all", "new")
+_STEP = 500
+"""Partitions moved in one change."""
+
+
+class PartitionLag(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a group is in one partition."""
+
+    partition: str
+    cursor: Offset
+    end: Offset
+    backlog: int
+    leased: bool
+    attempt: int
+    oldest_at: datetime | None
+    """Not later than when the oldest message that waits was pushed; None if none waits."""
+    last_consumed_at: datetime | None
+    messages_consumed: int
+
+
+class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a group is in a queue."""
+
+    queue: str
+    group: str
+    subscription_mode: str
+    backlog: int
+    partitions_with_backlog: int
+    leased_partitions: int
+    oldest_at: datetime | None
+
+
+class Groups:
+    def __init__(self, store: Store, catalogue: Catalogue, committer: Committer) -> None:
+        self._store = store
+        self._catalogue = catalogue
+        self._committer = committer
+        self._registering: WeakValueDictionary[tuple[int, str], asyncio.Lock] = (
+            WeakValueDictionary()
+        )
+
+    # Where a group starts.
+
+    async def contact(
+        self, queue: QueueState, name: str, mode: str, from_at: datetime | None
+    ) -> GroupState:
+        """The group; at its first contact with the queue this is where its start is decided."""
+        known = queue.groups.get(name)
+        if known is not None:
+            return known
+        place = queue.config.number, name
+        lock = self._registering.setdefault(place, asyncio.Lock())
+        async with lock:
+            known = queue.groups.get(name)
+            if known is not None:
+                return known
+            start = None if from_at is None else from_datetime("subscription_from", from_at)
+            subscription = Subscription(
+                queue=queue.config.number,
+                group=name,
+                mode="timestamp" if start is not None else mode,
+                from_at=start,
+                created_at=self._store.clock.now(),
+            )
+            seeds = await self._seeds(queue, name, mode, start)
+            return await self._catalogue.ensure_group(queue, subscription, seeds)
+
+    async def _seeds(
+        self, queue: QueueState, group: str, mode: str, start: Instant | None
+    ) -> list[StoredConsumer]:
+        """A state for each partition of which the group skips something."""
+        if mode == "all" and start is None:
+            return []
+        now = self._store.clock.now()
+        seeds = []
+        for partition in list(queue.partitions.values()):
+            if start is None or start >= now:
+                cursor = partition.end
+            else:
+                cursor = await self._store.offset_at(partition.number, start)
+            oldest_at = now if cursor == partition.end else start or 0
+            state = Consumer(version=1, cursor=cursor, oldest_at=oldest_at)
+            seeds.append(StoredConsumer(partition.number, group, state))
+        return seeds
+
+    # Moving.
+
+    async def seek(
+        self, queue: str, group: str, to: Target, *, partition: str | None = None
+    ) -> int:
+        """Move a group's cursors; return in how many partitions.
+
+        Leases end, acks beyond the cursor are forgotten. A queue with many partitions is
+        moved in steps.
+        """
+        check_target(to)
+        state = self._catalogue.group(queue, group)
+        partitions = (
+            list(state.queue.partitions.values())
+            if partition is None
+            else [self._catalogue.partition(queue, partition)]
+        )
+        for start in range(0, len(partitions), _STEP):
+            await self._move(state, partitions[start : start + _STEP], to)
+        return len(partitions)
+
+    async def _move(
+        self, group: GroupState, partitions: Sequence[PartitionState], to: Target
+    ) -> None:
+        targets = [(partition, await self._offset(partition, to)) for partition in partitions]
+        while True:
+            updates = [_moved(group, partition, cursor) for partition, cursor in targets]
+            outcome = await self._committer.submit(Change(consumers=tuple(updates)))
+            if isinstance(outcome, Applied):
+                return
+            if group.queue.groups.get(group.name) is not group:
+                raise Conflict(f"group {group.name!r} was removed meanwhile")
+
+    async def _offset(self, partition: PartitionState, to: Target) -> Offset:
+        if to == "beginning":
+            return partition.start
+        if to == "end":
+            return partition.end
+        if isinstance(to, datetime):
+            return await self._store.offset_at(partition.number, from_datetime("to", to))
+        offset = int(to)
+        if offset > partition.end:
+            raise Invalid(
+                "to", f"{offset} lies beyond the end of {partition.name!r}, {partition.end}"
+            )
+        return offset
+
+    # Looking.
+
+    def list(self, queue: str | None = None) -> list[GroupLag]:
+        """Every group, of one queue or of all, and how far it is."""
+        queues = (
+            list(self._catalogue.queues.values())
+            if queue is None
+            else [self._catalogue.queue(queue)]
+        )
+        return [self._lag(group) for state in queues for group in state.groups.values()]
+
+    def lag(self, queue: str, group: str) -> Iterator[PartitionLag]:
+        """A group's place in each partition of a queue."""
+        state = self._catalogue.group(queue, group)
+        now = self._store.clock.now()
+        return (_partition_lag(state, each, now) for each in state.queue.partitions.values())
+
+    async def delete(self, queue: str, group: str) -> None:
+        """Forget a group; the next pop under its name is a first contact again."""
+        await self._catalogue.forget_group(self._catalogue.group(queue, group))
+
+    def _lag(self, group: GroupState) -> GroupLag:
+        now = self._store.clock.now()
+        lags = [_partition_lag(group, each, now) for each in group.queue.partitions.values()]
+        waiting = [lag for lag in lags if lag.backlog]
+        return GroupLag(
+            queue=group.queue.config.name,
+            group=group.name,
+            subscription_mode=group.subscription.mode,
+            backlog=sum(lag.backlog for lag in waiting),
+            partitions_with_backlog=len(waiting),
+            leased_partitions=sum(lag.leased for lag in lags),
+            oldest_at=min((lag.oldest_at for lag in waiting if lag.oldest_at), default=None),
+        )
+
+
+def check_mode(mode: object) -> str:
+    if mode not in MODES:
+        raise Invalid("subscription_mode", f"{mode!r} is none of {', '.join(MODES)}")
+    return str(mode)
+
+
+def check_target(to: object) -> None:
+    if isinstance(to, datetime):
+        from_datetime("to", to)
+    elif isinstance(to, int):
+        check_count("to", to, most=MAX_OFFSET)
+    elif to not in ("beginning", "end"):
+        raise Invalid("to", f"{to!r} is not 'beginning', 'end', an offset or a datetime")
+
+
+def _moved(group: GroupState, partition: PartitionState, cursor: Offset) -> ConsumerUpdate:
+    consumer = group.consumer(partition)
+    return ConsumerUpdate(
+        queue=group.queue.config.number,
+        partition=partition.number,
+        group=group.name,
+        expected=consumer.version,
+        # How old the message at the new place is, is not known: not older than the first.
+        state=leases.seek(consumer, cursor, oldest_at=partition.first_at),
+    )
+
+
+def _partition_lag(group: GroupState, partition: PartitionState, now: Instant) -> PartitionLag:
+    consumer = group.consumer(partition)
+    backlog = group.pending(partition)
+    return PartitionLag(
+        partition=partition.name,
+        cursor=consumer.cursor,
+        end=partition.end,
+        backlog=backlog,
+        leased=consumer.lease is not None and consumer.lease.expires_at > now,
+        attempt=consumer.attempt,
+        oldest_at=to_datetime(consumer.oldest_at) if backlog else None,
+        last_consumed_at=to_datetime(consumer.last_consumed_at)
+        if consumer.last_consumed_at
+        else None,
+        messages_consumed=consumer.messages_consumed,
+    )

@@ -1,0 +1,108 @@
+"""Taking, keeping and giving back a partition. Pure: each function returns the next state."""
+
+from msgspec.structs import replace
+
+from skep.model import ranges
+from skep.model.consumer import Consumer, Lease
+from skep.model.names import SECOND, Instant, LeaseId, Offset
+from skep.model.ranges import Ranges
+
+
+def is_live(consumer: Consumer, lease_id: LeaseId, now: Instant) -> bool:
+    lease = consumer.lease
+    return lease is not None and lease.id == lease_id and lease.expires_at > now
+
+
+def grant(
+    consumer: Consumer,
+    *,
+    lease_id: LeaseId,
+    end: Offset,
+    skipped: Ranges,
+    now: Instant,
+    seconds: int,
+    oldest_at: Instant,
+) -> Consumer:
+    """Lease the run up to ``end``; ``skipped`` are offsets in it that hold nothing to deliver."""
+    again = consumer.run_end > consumer.cursor
+    return replace(
+        consumer,
+        version=consumer.version + 1,
+        acked=ranges.union(consumer.acked, skipped),
+        run_end=end,
+        attempt=consumer.attempt + 1 if again else 1,
+        retries=consumer.retries if again else 0,
+        ready_at=0,
+        oldest_at=oldest_at,
+        lease=Lease(lease_id, now, now + seconds * SECOND),
+        failed=(),
+    )
+
+
+def extend(consumer: Consumer, *, seconds: int, now: Instant) -> Consumer:
+    """Keep a live lease for at least ``seconds`` from now; it is never shortened."""
+    lease = consumer.lease
+    if lease is None:
+        return consumer
+    until = max(lease.expires_at, now + seconds * SECOND)
+    return replace(consumer, version=consumer.version + 1, lease=replace(lease, expires_at=until))
+
+
+def release(consumer: Consumer) -> Consumer:
+    """Give the lease back as if it had expired: what was acked stays acked."""
+    return replace(consumer, version=consumer.version + 1, lease=None, failed=())
+
+
+def pass_over(
+    consumer: Consumer, end: Offset, *, consumed: int, now: Instant, oldest_at: Instant
+) -> Consumer:
+    """Be done with everything before ``end`` without a lease; ``consumed`` of it was delivered."""
+    cursor, acked = ranges.advance(max(consumer.cursor, end), consumer.acked)
+    return replace(
+        consumer,
+        version=consumer.version + 1,
+        cursor=cursor,
+        acked=acked,
+        run_end=0,
+        attempt=0,
+        retries=0,
+        ready_at=0,
+        oldest_at=oldest_at,
+        lease=None,
+        failed=(),
+        messages_consumed=consumer.messages_consumed + consumed,
+        batches_consumed=consumer.batches_consumed + bool(consumed),
+        last_consumed_at=now,
+    )
+
+
+def seek(consumer: Consumer, cursor: Offset, *, oldest_at: Instant) -> Consumer:
+    """Start again at ``cursor``, forgetting leases, acks and failures."""
+    return Consumer(
+        version=consumer.version + 1,
+        cursor=cursor,
+        oldest_at=oldest_at,
+        messages_consumed=consumer.messages_consumed,
+        batches_consumed=consumer.batches_consumed,
+        last_consumed_at=consumer.last_consumed_at,
+    )
+
+
+def from_start(consumer: Consumer, start: Offset) -> Consumer:
+    """The state seen by a partition that no longer keeps what lies before ``start``."""
+    if consumer.cursor >= start:
+        return consumer
+    cursor, acked = ranges.advance(start, consumer.acked)
+    return replace(consumer, cursor=cursor, acked=acked)
+
+
+def bounded(consumer: Consumer, now: Instant) -> Consumer:
+    """The state with a lease that lasts no longer than it was granted for, counted from now.
+
+    The wall clock may have been set back while nobody served the store.
+    """
+    lease = consumer.lease
+    if lease is None or lease.granted_at <= now:
+        return consumer
+    until = now + lease.expires_at - lease.granted_at
+    return replace(consumer, lease=replace(lease, granted_at=now, expires_at=until))

@@ -1,0 +1,21 @@
+"""How much may be asked for at once, and how much memory the broker may take."""
+
+from dataclasses import dataclass
+
+MB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    payload_bytes: int = 4 * MB
+    push_messages: int = 10_000
+    pop_messages: int = 10_000
+    pop_bytes: int = 16 * MB
+    """A delivery ends when it holds this much, but has at least one message."""
+    pop_partitions: int = 1_000
+    wait_seconds: int = 3_600
+    lease_seconds: int = 43_200
+    page: int = 1_000
+    cache_bytes: int = 32 * MB
+    pending_bytes: int = 64 * MB
+    """What may wait for the store before callers are told to come back later."""

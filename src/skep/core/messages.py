@@ -1,0 +1,161 @@
+"""Looking messages up without a lease, and taking one out."""
+
+from collections.abc import Iterator
+from uuid import UUID
+
+import msgspec
+
+from skep.core.catalogue import Catalogue
+from skep.core.limits import Limits
+from skep.core.reading import Reading
+from skep.core.state import PartitionState
+from skep.errors import Invalid, MessageNotFound
+from skep.model.address import address_of
+from skep.model.message import Message
+from skep.model.names import Offset, check_count, check_transaction_id
+from skep.model.segment import Segment
+from skep.store.protocol import Store
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Some messages, and where the next page begins: None if this was the last."""
+
+    messages: list[Message]
+    next: str | None
+
+
+class Messages:
+    def __init__(
+        self, store: Store, catalogue: Catalogue, reading: Reading, limits: Limits
+    ) -> None:
+        self._store = store
+        self._catalogue = catalogue
+        self._reading = reading
+        self._limits = limits
+
+    async def get(self, message_id: UUID) -> Message:
+        partition, offset = self._place(message_id)
+        found = await self._reading.message(partition, offset)
+        if found is None:
+            raise MessageNotFound(str(message_id))
+        return found
+
+    async def find(self, queue: str, partition: str, transaction_id: str) -> Message | None:
+        """The message with this transaction id, chosen by its producer or derived."""
+        state = self._catalogue.partition(queue, partition)
+        offset = await self.offset_of(state, transaction_id)
+        return None if offset is None else await self._reading.message(state, offset)
+
+    async def offset_of(self, partition: PartitionState, transaction_id: str) -> Offset | None:
+        check_transaction_id("transaction_id", transaction_id)
+        offset = await self._store.find_offset(partition.number, transaction_id)
+        if offset is not None:
+            return offset
+        try:
+            number, derived = address_of(UUID(transaction_id))
+        except (ValueError, Invalid):
+            return None
+        return derived if number == partition.number and derived < partition.end else None
+
+    async def list(
+        self,
+        queue: str,
+        *,
+        partition: str | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> Page:
+        """Messages of a queue or of one partition, newest first, a page at a time.
+
+        ``before`` is the ``next`` of the page before. Within a queue the order is that of
+        the commits, within a partition that of the offsets.
+        """
+        check_count("limit", limit, least=1, most=self._limits.page)
+        if partition is not None:
+            return await self._list_partition(
+                self._catalogue.partition(queue, partition), before, limit
+            )
+        return await self._list_queue(queue, before, limit)
+
+    async def delete(self, message_id: UUID) -> None:
+        """Remove one message for good. Its offset stays empty, and its transaction id is free."""
+        partition, offset = self._place(message_id)
+        queue = partition.queue.config.number
+        if not await self._store.delete_message(queue, partition.number, offset):
+            raise MessageNotFound(str(message_id))
+        self._catalogue.cache.drop(partition.number)
+
+    def _place(self, message_id: UUID) -> tuple[PartitionState, Offset]:
+        if not isinstance(message_id, UUID):
+            raise Invalid("message_id", f"must be a UUID, not {type(message_id).__name__}")
+        number, offset = address_of(message_id)
+        partition = self._catalogue.partitions.get(number)
+        if partition is None or not partition.start <= offset < partition.end:
+            raise MessageNotFound(str(message_id))
+        return partition, offset
+
+    async def _list_partition(
+        self, partition: PartitionState, before: str | None, limit: int
+    ) -> Page:
+        stop = partition.end if before is None else min(_offset(before), partition.end)
+        start = max(partition.start, stop - limit)
+        found: list[Message] = []
+        at = start
+        while at < stop:
+            segments = await self._reading.segments(
+                partition, at, messages=stop - at, size=self._limits.pop_bytes
+            )
+            if not segments:
+                break
+            found += self._reading.messages(partition, segments, at, stop)
+            at = segments[-1].end
+        return Page(found[::-1], str(start) if start > partition.start else None)
+
+    async def _list_queue(self, queue: str, before: str | None, limit: int) -> Page:
+        number = self._catalogue.queue(queue).config.number
+        heads = await self._store.heads(number) if before is None else _positions(before)
+        found: list[Message] = []
+        while (newest := await self._newest(number, heads)) and len(found) < limit:
+            count = min(heads[newest.lane] - newest.position, limit - len(found))
+            heads[newest.lane] -= count
+            found += self._some(newest, heads[newest.lane] - newest.position, count)
+        if newest is None:
+            return Page(found, None)
+        return Page(found, ",".join(f"{lane}:{head}" for lane, head in sorted(heads.items())))
+
+    async def _newest(self, queue: int, heads: dict[int, int]) -> Segment | None:
+        """Of the segments that end the lanes, the one that was committed last."""
+        lasts = [
+            segment
+            for lane, head in heads.items()
+            for segment in await self._store.read_journal(
+                queue, lane, head, limit=1, backwards=True
+            )
+        ]
+        for segment in lasts:
+            # Retention may have removed what lay between.
+            heads[segment.lane] = min(heads[segment.lane], segment.position + len(segment.columns))
+        return max(lasts, key=lambda segment: segment.created_at, default=None)
+
+    def _some(self, segment: Segment, index: int, count: int) -> Iterator[Message]:
+        """Messages of a segment, newest first; only what is committed for sure."""
+        partition = self._catalogue.partitions.get(segment.partition)
+        if partition is None:
+            return iter(())
+        start = segment.start + index
+        stop = min(start + count, partition.end)
+        return reversed(list(self._reading.messages(partition, [segment], start, stop)))
+
+
+def _offset(before: str) -> Offset:
+    if not before.isdecimal():
+        raise Invalid("before", f"{before!r} is not the next of a page")
+    return int(before)
+
+
+def _positions(before: str) -> dict[int, int]:
+    try:
+        pairs = (part.split(":") for part in before.split(","))
+        return {int(lane): int(head) for lane, head in pairs}
+    except ValueError:
+        raise Invalid("before", f"{before!r} is not the next of a page") from None

@@ -1,0 +1,131 @@
+"""Popping: find who may serve the request, take what is ready, or wait for it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from skep.core.catalogue import Catalogue
+from skep.core.claim import Take
+from skep.core.groups import Groups, check_mode
+from skep.core.limits import Limits
+from skep.core.queues import Queues
+from skep.core.state import GroupState, PartitionState, QueueState
+from skep.core.take import Taking
+from skep.core.waiting import ANY_QUEUE, Place
+from skep.errors import Invalid
+from skep.model.message import Delivery
+from skep.model.names import SECOND, check_count, check_name, from_datetime
+from skep.store.clock import Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PopRequest:
+    queue: str | None
+    group: str
+    partition: str | None
+    namespace: str | None
+    task: str | None
+    batch: int
+    partitions: int
+    wait: float
+    auto_ack: bool
+    lease_seconds: int | None
+    subscription_mode: str
+    subscription_from: datetime | None
+
+    def check(self, limits: Limits) -> None:
+        for field in ("queue", "partition", "namespace", "task"):
+            if getattr(self, field) is not None:
+                check_name(field, getattr(self, field))
+        check_name("group", self.group)
+        if (self.queue is None) == (self.namespace is None and self.task is None):
+            raise Invalid("queue", "name a queue, or a namespace or task instead of it")
+        if self.partition is not None and self.queue is None:
+            raise Invalid("partition", "needs a queue")
+        check_count("batch", self.batch, least=1, most=limits.pop_messages)
+        check_count("partitions", self.partitions, least=1, most=limits.pop_partitions)
+        if self.lease_seconds is not None:
+            check_count("lease_seconds", self.lease_seconds, least=1, most=limits.lease_seconds)
+        if not isinstance(self.wait, int | float) or not 0 <= self.wait <= limits.wait_seconds:
+            raise Invalid("wait", f"must be 0 to {limits.wait_seconds} seconds, not {self.wait!r}")
+        check_mode(self.subscription_mode)
+        if self.subscription_from is not None:
+            from_datetime("subscription_from", self.subscription_from)
+
+
+class Popping:
+    def __init__(
+        self, clock: Clock, catalogue: Catalogue, queues: Queues, groups: Groups, taking: Taking
+    ) -> None:
+        self._clock = clock
+        self._catalogue = catalogue
+        self._queues = queues
+        self._groups = groups
+        self._taking = taking
+        self._closed = False
+
+    async def pop(self, request: PopRequest) -> Delivery | None:
+        until = self._clock.now() + int(request.wait * SECOND)
+        while True:
+            groups = await self._candidates(request)
+            only = self._only(request, groups)
+            delivery = None
+            if request.partition is None or only is not None:
+                delivery = await self._taking.take(
+                    groups,
+                    Take(
+                        batch=request.batch,
+                        partitions=request.partitions,
+                        auto_ack=request.auto_ack,
+                        only=only,
+                        lease_seconds=request.lease_seconds,
+                    ),
+                )
+            if delivery is not None or self._closed or self._clock.now() >= until:
+                return delivery
+            await self._catalogue.waiting.park(_places(request, groups, only), until)
+
+    def close(self) -> None:
+        """Let everybody who waits go home empty-handed."""
+        self._closed = True
+        self._catalogue.waiting.close()
+
+    async def _candidates(self, request: PopRequest) -> list[GroupState]:
+        """The request's group in each queue that may serve it, the most urgent first."""
+        groups = [
+            await self._groups.contact(
+                queue, request.group, request.subscription_mode, request.subscription_from
+            )
+            for queue in self._matching(request)
+        ]
+        return sorted(groups, key=_urgency) if len(groups) > 1 else groups
+
+    def _matching(self, request: PopRequest) -> Sequence[QueueState]:
+        if request.queue is None:
+            return self._queues.matching(request.namespace, request.task)
+        queue = self._catalogue.queues.get(request.queue)
+        return [queue] if queue else []
+
+    def _only(self, request: PopRequest, groups: list[GroupState]) -> PartitionState | None:
+        if request.partition is None or not groups:
+            return None
+        return groups[0].queue.partitions.get(request.partition)
+
+
+def _urgency(group: GroupState) -> tuple[int, float]:
+    oldest = group.ready.oldest_at()
+    return -group.queue.config.options.priority, float("inf") if oldest is None else oldest
+
+
+def _places(
+    request: PopRequest, groups: list[GroupState], only: PartitionState | None
+) -> list[Place]:
+    """Where to wait for something to change."""
+    if request.queue is None:
+        return [ANY_QUEUE, *((group.queue.config.number, group.name) for group in groups)]
+    if not groups:
+        return [request.queue]
+    number, name = groups[0].queue.config.number, groups[0].name
+    if request.partition is None:
+        return [(number, name)]
+    return [(number, name, only.number) if only else (number, name, request.partition)]

@@ -1,0 +1,147 @@
+"""Queues: configuring, listing, clearing and deleting them."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from skep.core.catalogue import Catalogue
+from skep.core.state import PartitionState, QueueState
+from skep.errors import Invalid
+from skep.model.dead_letter import DeadLetterFilter
+from skep.model.names import Offset, check_name, to_datetime
+from skep.model.queue import Queue, Removal, options_from
+from skep.store.protocol import Store
+
+CLEARED = "cleared"
+
+
+class PartitionStats(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    number: int
+    start: Offset
+    end: Offset
+    newest_at: datetime | None
+
+
+class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue in numbers."""
+
+    name: str
+    namespace: str | None
+    task: str | None
+    partitions: int
+    messages: int
+    """Kept in the log, read or not."""
+    pushed: int
+    """Ever pushed."""
+    depth: int
+    """What the group that is furthest behind still has to read."""
+    groups: int
+    dead_letters: int
+
+
+class Queues:
+    def __init__(self, store: Store, catalogue: Catalogue) -> None:
+        self._store = store
+        self._catalogue = catalogue
+
+    async def configure(
+        self, queue: str, *, namespace: str | None = None, task: str | None = None, **options: Any
+    ) -> Queue:
+        """Create a queue or replace its configuration; an option left out has its default.
+
+        The options are those of ``QueueOptions``.
+        """
+        config = Queue(
+            number=0,
+            name=check_name("queue", queue),
+            namespace=None if namespace is None else check_name("namespace", namespace),
+            task=None if task is None else check_name("task", task),
+            options=options_from(options),
+        )
+        return (await self._catalogue.configure(config)).config
+
+    def get(self, queue: str) -> Queue:
+        return self._catalogue.queue(queue).config
+
+    def list(self, *, namespace: str | None = None, task: str | None = None) -> list[Queue]:
+        """The queues with these labels, the highest priority first, then by name."""
+        return [state.config for state in self.matching(namespace, task)]
+
+    def matching(self, namespace: str | None, task: str | None) -> Sequence[QueueState]:
+        found = [
+            state
+            for state in self._catalogue.queues.values()
+            if (namespace is None or state.config.namespace == namespace)
+            and (task is None or state.config.task == task)
+        ]
+        return sorted(found, key=lambda q: (-q.config.options.priority, q.config.name))
+
+    def partitions(self, queue: str) -> Iterator[PartitionStats]:
+        state = self._catalogue.queue(queue)
+        return (_partition_stats(partition) for partition in state.partitions.values())
+
+    async def stats(self, queue: str) -> QueueStats:
+        state = self._catalogue.queue(queue)
+        config = state.config
+        return QueueStats(
+            name=config.name,
+            namespace=config.namespace,
+            task=config.task,
+            partitions=len(state.partitions),
+            messages=state.kept,
+            pushed=sum((await self._store.heads(config.number)).values()),
+            depth=state.depth,
+            groups=len(state.groups),
+            dead_letters=await self._store.count_dead_letters(
+                DeadLetterFilter(queue=config.number)
+            ),
+        )
+
+    async def clear(self, queue: str, *, partition: str | None = None) -> int:
+        """Remove all messages pushed so far; offsets and groups stay. Returns how many."""
+        state = self._catalogue.queue(queue)
+        partitions = (
+            list(state.partitions.values())
+            if partition is None
+            else [self._catalogue.partition(queue, partition)]
+        )
+        return sum([await self.truncate(each, each.end, CLEARED) for each in partitions])
+
+    async def truncate(self, partition: PartitionState, before: Offset, kind: str) -> int:
+        """Remove what lies before an offset, in steps; returns how many messages."""
+        queue = partition.queue.config.number
+        removed = 0
+        while partition.start < before:
+            removal = await self._store.truncate(queue, partition.number, before, kind=kind)
+            if not removal.messages:
+                break
+            removed += removal.messages
+            start = partition.start + removal.messages
+            rest = await self._store.read(partition.number, start, messages=1, size=1)
+            partition.truncate(start, rest[0].created_at if rest else 0)
+            for group in partition.queue.groups.values():
+                self._catalogue.scheduler.refresh(group, partition)
+        return removed
+
+    async def delete(self, queue: str) -> None:
+        """Remove a queue with all its messages, groups, dead letters and traces."""
+        await self._catalogue.forget_queue(self._catalogue.queue(queue))
+
+    async def removals(self, queue: str, *, limit: int = 100) -> Sequence[Removal]:
+        """The retention history, newest first."""
+        if limit < 1:
+            raise Invalid("limit", "must be at least 1")
+        return await self._store.removals(self._catalogue.queue(queue).config.number, limit=limit)
+
+
+def _partition_stats(partition: PartitionState) -> PartitionStats:
+    return PartitionStats(
+        name=partition.name,
+        number=partition.number,
+        start=partition.start,
+        end=partition.end,
+        newest_at=to_datetime(partition.newest_at) if partition.newest_at else None,
+    )

@@ -1,0 +1,140 @@
+"""Acks and extensions as parts of a change."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from random import Random
+
+import msgspec
+from msgspec.structs import replace
+
+from skep.core import ack, lease as leases
+from skep.core.ack import STATUSES, Verdict
+from skep.core.catalogue import Catalogue
+from skep.core.state import GroupState, PartitionState
+from skep.errors import Invalid, LeaseLost
+from skep.model.change import Append, Change, ConsumerUpdate, GiveUp, IdempotencyKey
+from skep.model.consumer import Consumer, Failure
+from skep.model.names import Instant, LeaseId, to_datetime
+from skep.store.clock import Clock
+
+
+class Settlement(msgspec.Struct, frozen=True, kw_only=True):
+    """What an ack did.
+
+    ``retry_at`` is set if the batch failed as a whole and will be delivered again.
+    ``released`` says that nothing of the lease is held any more.
+    """
+
+    completed: int = 0
+    dead_letters: int = 0
+    retry_at: datetime | None = None
+    released: bool = False
+
+
+class Plan:
+    """A change in the making: what several operations do to the same state adds up."""
+
+    def __init__(self) -> None:
+        self.appends: list[Append] = []
+        self.dead_letters: list[GiveUp] = []
+        self._states: dict[tuple[GroupState, PartitionState], Consumer] = {}
+
+    def consumer(self, group: GroupState, partition: PartitionState) -> Consumer:
+        return self._states.get((group, partition)) or group.consumer(partition)
+
+    def put(self, group: GroupState, partition: PartitionState, state: Consumer) -> None:
+        self._states[group, partition] = state
+
+    def give_up(self, group: GroupState, partition: PartitionState, dead: list[Failure]) -> None:
+        attempts = group.consumer(partition).attempt
+        self.dead_letters += (
+            GiveUp(
+                queue=group.queue.config.number,
+                partition=partition.number,
+                offset=failure.offset,
+                group=group.name,
+                error=failure.error,
+                attempts=attempts,
+            )
+            for failure in dead
+        )
+
+    def change(self, key: IdempotencyKey | None = None) -> Change:
+        updates = [
+            ConsumerUpdate(
+                queue=group.queue.config.number,
+                partition=partition.number,
+                group=group.name,
+                expected=group.consumer(partition).version,
+                state=state,
+                under_lease=True,
+            )
+            for (group, partition), state in self._states.items()
+        ]
+        return Change(
+            appends=tuple(self.appends),
+            consumers=tuple(updates),
+            dead_letters=tuple(self.dead_letters),
+            key=key,
+        )
+
+
+class Settling:
+    def __init__(self, clock: Clock, catalogue: Catalogue, random: Random) -> None:
+        self._clock = clock
+        self._catalogue = catalogue
+        self._random = random
+
+    def ack(self, plan: Plan, lease_id: LeaseId, verdicts: Sequence[Verdict] | None) -> Settlement:
+        """Settle messages of a lease; all that it still holds as completed if none are named."""
+        held = self._catalogue.lease(lease_id)
+        places = {partition.number: (group, partition) for group, partition in held}
+        now, luck = self._clock.now(), self._random.random()
+        settled: dict[int, ack.Settled] = {}
+        by_partition = {number: [] for number in places} if verdicts is None else _sort(verdicts)
+        for number, some in by_partition.items():
+            if number not in places:
+                raise LeaseLost(lease_id)
+            group, partition = places[number]
+            consumer = plan.consumer(group, partition)
+            if verdicts is None:
+                done = ack.complete_all(consumer, now=now)
+            else:
+                options = group.queue.config.options
+                done = ack.settle(consumer, some, options=options, now=now, luck=luck)
+            if done.state.cursor >= partition.end:
+                # Whatever comes next is younger than this instant.
+                done.state = replace(done.state, oldest_at=now)
+            plan.put(group, partition, done.state)
+            plan.give_up(group, partition, done.dead)
+            settled[number] = done
+        retries = [done.retry_at for done in settled.values() if done.retry_at is not None]
+        return Settlement(
+            completed=sum(done.completed for done in settled.values()),
+            dead_letters=sum(len(done.dead) for done in settled.values()),
+            retry_at=to_datetime(min(retries)) if retries else None,
+            released=all(number in settled and settled[number].released for number in places),
+        )
+
+    def extend(self, plan: Plan, lease_id: LeaseId, seconds: int) -> Instant:
+        """Keep a lease for at least ``seconds`` from now; return when it ends."""
+        now = self._clock.now()
+        ends: list[Instant] = []
+        for group, partition in self._catalogue.lease(lease_id):
+            state = leases.extend(plan.consumer(group, partition), seconds=seconds, now=now)
+            if state.lease is None:
+                raise LeaseLost(lease_id)
+            plan.put(group, partition, state)
+            ends.append(state.lease.expires_at)
+        return min(ends)
+
+
+def _sort(verdicts: Sequence[Verdict]) -> dict[int, list[Verdict]]:
+    by_partition: dict[int, list[Verdict]] = {}
+    for index, verdict in enumerate(verdicts):
+        if verdict.status not in STATUSES:
+            raise Invalid(
+                f"verdicts[{index}].status", f"{verdict.status!r} is none of {sorted(STATUSES)}"
+            )
+        by_partition.setdefault(verdict.partition, []).append(verdict)
+    return by_partition

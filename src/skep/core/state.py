@@ -1,0 +1,188 @@
+"""What the broker keeps in memory of queues, partitions and groups: a view of the store.
+
+It is rebuilt from the store at the start and follows the commits afterwards. There is one
+object per partition and one entry per partition and group, so their size matters.
+"""
+
+import heapq
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from msgspec.structs import replace
+
+from skep.core import lease as leases
+from skep.errors import QueueFull
+from skep.model import ranges
+from skep.model.consumer import Consumer
+from skep.model.names import Instant, Offset
+from skep.model.queue import Partition, Queue, Subscription
+from skep.model.segment import Segment
+
+
+class PartitionState:
+    __slots__ = ("end", "first_at", "name", "newest_at", "number", "queue", "start")
+
+    def __init__(self, queue: "QueueState", partition: Partition) -> None:
+        self.queue = queue
+        self.number = partition.number
+        self.name = partition.name
+        self.start = partition.start
+        self.end = partition.end
+        self.first_at = partition.first_at
+        self.newest_at = partition.newest_at
+
+    def append(self, segment: Segment) -> None:
+        if self.start == self.end:
+            self.first_at = segment.created_at
+        self.end = segment.end
+        self.newest_at = segment.created_at
+        self.queue.kept += len(segment.columns)
+        for group in self.queue.groups.values():
+            group.follow(self, segment)
+
+    def truncate(self, start: Offset, first_at: Instant) -> None:
+        for group in self.queue.groups.values():
+            group.backlog -= max(0, start - max(self.start, group.consumer(self).cursor))
+        self.queue.kept -= start - self.start
+        self.start, self.first_at = start, first_at
+
+
+class GroupState:
+    """A group in a queue: its state in each partition it has touched, and what is ready for it."""
+
+    __slots__ = (
+        "armed",
+        "backlog",
+        "claimed",
+        "consumers",
+        "name",
+        "queue",
+        "ready",
+        "subscription",
+    )
+
+    def __init__(self, queue: "QueueState", subscription: Subscription) -> None:
+        self.queue = queue
+        self.name = subscription.group
+        self.subscription = subscription
+        self.consumers: dict[int, Consumer] = {}
+        self.ready = Ready()
+        self.claimed: set[int] = set()
+        """Partitions that an operation of this process is about to lease or release."""
+        self.armed: dict[int, Instant] = {}
+        """Partitions with a timer, and when it goes off."""
+        self.backlog = sum(p.end - p.start for p in queue.partitions.values())
+        """Messages between the cursors and the ends."""
+
+    def consumer(self, partition: PartitionState) -> Consumer:
+        """The state in a partition; where there is none yet the group starts at the beginning."""
+        known = self.consumers.get(partition.number)
+        if known is None:
+            return Consumer(cursor=partition.start, oldest_at=partition.first_at)
+        return leases.from_start(known, partition.start)
+
+    def put(self, partition: PartitionState, state: Consumer) -> None:
+        before = self.consumer(partition).cursor
+        self.consumers[partition.number] = state
+        self.backlog -= self.consumer(partition).cursor - before
+
+    def follow(self, partition: PartitionState, segment: Segment) -> None:
+        """A segment was appended: it counts, and whoever had read all knows its age exactly."""
+        self.backlog += len(segment.columns)
+        known = self.consumers.get(partition.number)
+        if known is not None and known.cursor >= segment.start:
+            self.consumers[partition.number] = replace(known, oldest_at=segment.created_at)
+
+    def pending(self, partition: PartitionState) -> int:
+        """Messages of a partition that the group is not done with."""
+        consumer = self.consumer(partition)
+        return partition.end - consumer.cursor - ranges.size(consumer.acked)
+
+
+class QueueState:
+    __slots__ = ("config", "groups", "kept", "partitions", "reserved")
+
+    def __init__(self, config: Queue) -> None:
+        self.config = config
+        self.partitions: dict[str, PartitionState] = {}
+        self.groups: dict[str, GroupState] = {}
+        self.kept = 0
+        """Messages in the log."""
+        self.reserved = 0
+        """Messages of pushes that are under way."""
+
+    def add(self, partition: Partition) -> PartitionState:
+        known = self.partitions.get(partition.name)
+        if known is None:
+            known = self.partitions[partition.name] = PartitionState(self, partition)
+            self.kept += partition.end - partition.start
+            for group in self.groups.values():
+                group.backlog += partition.end - partition.start
+        return known
+
+    @property
+    def depth(self) -> int:
+        """Messages that some group still has to read; all that are kept if there is no group."""
+        if not self.groups:
+            return self.kept
+        return max(group.backlog for group in self.groups.values())
+
+    @contextmanager
+    def reserve(self, messages: int) -> Iterator[None]:
+        """Take room for a push while it is under way; ``QueueFull`` if there is not enough."""
+        capacity = self.config.options.max_size
+        depth = self.depth + self.reserved
+        if capacity and depth + messages > capacity:
+            raise QueueFull(self.config.name, depth=depth, capacity=capacity)
+        self.reserved += messages
+        try:
+            yield
+        finally:
+            self.reserved -= messages
+
+
+class Ready:
+    """Partitions that can be delivered now, the one whose message waits longest first."""
+
+    __slots__ = ("_heap", "_members")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[Instant, int]] = []
+        self._members: set[int] = set()
+
+    def add(self, partition: int, oldest_at: Instant) -> bool:
+        """False if it was there already."""
+        if partition in self._members:
+            return False
+        self._members.add(partition)
+        heapq.heappush(self._heap, (oldest_at, partition))
+        return True
+
+    def discard(self, partition: int) -> None:
+        self._members.discard(partition)
+        if not self._members:
+            self._heap.clear()
+
+    def oldest_at(self) -> Instant | None:
+        """Since when the first of them waits."""
+        self._drop_discarded()
+        return self._heap[0][0] if self._heap else None
+
+    def take(self) -> int | None:
+        """Take the first of them out."""
+        self._drop_discarded()
+        if not self._heap:
+            return None
+        _, partition = heapq.heappop(self._heap)
+        self._members.discard(partition)
+        return partition
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __contains__(self, partition: int) -> bool:
+        return partition in self._members
+
+    def _drop_discarded(self) -> None:
+        while self._heap and self._heap[0][1] not in self._members:
+            heapq.heappop(self._heap)

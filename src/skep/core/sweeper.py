@@ -1,0 +1,109 @@
+"""Removing what is old: messages past their retention, messages that waited too long, old keys."""
+
+import asyncio
+import logging
+
+from skep.core.catalogue import Catalogue
+from skep.core.evict import Evicting
+from skep.core.queues import Queues
+from skep.core.state import PartitionState, QueueState
+from skep.errors import SkepError
+from skep.model.names import SECOND, Instant, Offset
+from skep.store.protocol import Store
+
+RETENTION = "retention"
+COMPLETED = "completed"
+KEEP_OUTCOMES = 24 * 3600 * SECOND
+"""How long a transaction may be repeated under its idempotency key."""
+
+_STEP = 1000
+_log = logging.getLogger("skep.sweeper")
+
+
+class Sweeper:
+    """Sweeps in small steps, so that nobody waits for it."""
+
+    def __init__(
+        self, store: Store, catalogue: Catalogue, queues: Queues, evicting: Evicting
+    ) -> None:
+        self._store = store
+        self._catalogue = catalogue
+        self._queues = queues
+        self._evicting = evicting
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, interval: float) -> None:
+        self._task = asyncio.create_task(self._run(interval))
+
+    async def stop(self) -> None:
+        if self._task:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def sweep(self) -> int:
+        """Remove what is due now; return how many messages left their queues."""
+        removed = 0
+        for queue in list(self._catalogue.queues.values()):
+            removed += await self._sweep_queue(queue)
+        horizon = self._store.clock.now() - KEEP_OUTCOMES
+        while await self._store.forget_outcomes(horizon, limit=_STEP) == _STEP:
+            pass
+        return removed
+
+    async def _run(self, interval: float) -> None:
+        while True:
+            await asyncio.sleep(interval)
+            try:
+                await self.sweep()
+            except SkepError as error:
+                _log.error("sweeping stopped early: %s", error)
+
+    async def _sweep_queue(self, queue: QueueState) -> int:
+        options = queue.config.options
+        removed = 0
+        for count, partition in enumerate(list(queue.partitions.values())):
+            if count % _STEP == _STEP - 1:
+                await asyncio.sleep(0)
+            if options.max_wait_time_seconds:
+                removed += await self._evict(partition)
+            if options.retention_enabled:
+                removed += await self._retain(partition)
+        return removed
+
+    async def _evict(self, partition: PartitionState) -> int:
+        evicted = 0
+        for group in list(partition.queue.groups.values()):
+            if partition.number in group.claimed:
+                continue  # a pop is at it, and evicts too
+            group.claimed.add(partition.number)
+            try:
+                evicted += await self._evicting.evict(group, partition)
+            finally:
+                group.claimed.discard(partition.number)
+                self._catalogue.scheduler.refresh(group, partition)
+        return evicted
+
+    async def _retain(self, partition: PartitionState) -> int:
+        options = partition.queue.config.options
+        now = self._store.clock.now()
+        removed = 0
+        for seconds, kind in (
+            (options.retention_seconds, RETENTION),
+            (options.completed_retention_seconds, COMPLETED),
+        ):
+            horizon = now - seconds * SECOND
+            if not seconds or partition.start == partition.end or partition.first_at >= horizon:
+                continue
+            before = await self._older_than(partition, horizon, completed=kind == COMPLETED)
+            removed += await self._queues.truncate(partition, before, kind)
+        return removed
+
+    async def _older_than(
+        self, partition: PartitionState, horizon: Instant, *, completed: bool
+    ) -> Offset:
+        """Up to where a partition may be removed: by age, and only what every group has done."""
+        before = await self._store.offset_at(partition.number, horizon)
+        if not completed:
+            return before
+        cursors = [group.consumer(partition).cursor for group in partition.queue.groups.values()]
+        return min([before, *cursors]) if cursors else partition.start

@@ -1,0 +1,170 @@
+"""Taking: choose ready partitions, lease them in one change, hand them over."""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from uuid import uuid4
+
+from skep.core import lease as leases
+from skep.core.catalogue import Catalogue
+from skep.core.claim import Claim, Claiming, Take
+from skep.core.committer import Committer
+from skep.core.evict import Evicting
+from skep.core.state import GroupState, PartitionState
+from skep.errors import Corrupted, LeaseLost, SkepError
+from skep.model.change import Applied, Change, ConsumerUpdate, Outcome
+from skep.model.message import Delivery
+from skep.model.names import SECOND, LeaseId, to_datetime
+from skep.store.clock import Clock
+
+_log = logging.getLogger("skep.take")
+_QUARANTINE = 60 * SECOND
+"""How long a partition whose data cannot be read is left alone before the next try."""
+
+
+class Taking:
+    def __init__(
+        self,
+        clock: Clock,
+        catalogue: Catalogue,
+        committer: Committer,
+        claiming: Claiming,
+        evicting: Evicting,
+    ) -> None:
+        self._clock = clock
+        self._catalogue = catalogue
+        self._committer = committer
+        self._claiming = claiming
+        self._evicting = evicting
+
+    async def take(self, groups: list[GroupState], take: Take) -> Delivery | None:
+        """Lease what is ready now; None if nothing is.
+
+        ``groups`` are tried in their order; within one, the partition that waits longest
+        goes first.
+        """
+        while True:
+            lease_id = LeaseId(str(uuid4()))
+            claims: list[Claim] = []
+            try:
+                await self._claim_some(claims, groups, take, lease_id)
+                if not claims:
+                    return None
+                outcome = await self._commit(claims, lease_id)
+            finally:
+                self._unclaim((claim.group, claim.partition) for claim in claims)
+            # Otherwise somebody was faster, or there was nothing but deleted messages.
+            if isinstance(outcome, Applied) and any(claim.messages for claim in claims):
+                return _delivery(claims)
+
+    async def _claim_some(
+        self, claims: list[Claim], groups: list[GroupState], take: Take, lease_id: LeaseId
+    ) -> None:
+        budget, left = take.batch, take.partitions
+        while budget > 0 and left > 0:
+            place = self._next(groups, take.only)
+            if place is None:
+                return
+            claim = await self._claim(*place, take, budget, lease_id)
+            if claim is not None:
+                claims.append(claim)
+                budget -= len(claim.messages)
+                left -= bool(claim.messages)
+
+    def _next(
+        self, groups: list[GroupState], only: PartitionState | None
+    ) -> tuple[GroupState, PartitionState] | None:
+        """Take the next ready partition, and mark it so that nobody else works on it."""
+        for group in groups:
+            partition = only
+            if only is None:
+                partition = self._catalogue.scheduler.next_for(group)
+            elif only.number not in group.ready:
+                continue
+            if partition is not None:
+                group.ready.discard(partition.number)
+                group.claimed.add(partition.number)
+                return group, partition
+        return None
+
+    async def _claim(
+        self,
+        group: GroupState,
+        partition: PartitionState,
+        take: Take,
+        budget: int,
+        lease_id: LeaseId,
+    ) -> Claim | None:
+        """Prepare one lease; None, and unclaimed, if there is nothing to lease after all."""
+        claim = None
+        try:
+            await self._evicting.evict(group, partition)
+            claim = await self._claiming.prepare(
+                group, partition, take, budget=budget, lease_id=lease_id
+            )
+        except Corrupted as error:
+            if take.only is not None:
+                raise
+            # One damaged partition must not stop the others of its queue.
+            _log.error("%s/%s: %s", group.queue.config.name, partition.name, error)
+            until = self._clock.now() + _QUARANTINE
+            self._catalogue.adjust(group, partition, ready_at=until)
+        finally:
+            if claim is None:
+                self._unclaim([(group, partition)])
+        return claim
+
+    async def _commit(self, claims: list[Claim], lease_id: LeaseId) -> Outcome:
+        submitted = self._committer.submit(
+            Change(consumers=tuple(claim.update for claim in claims))
+        )
+        try:
+            return await asyncio.shield(submitted)
+        except asyncio.CancelledError:
+            # Whoever asked has gone: the lease must not outlive the request.
+            submitted.add_done_callback(lambda _: self._give_back(lease_id))
+            raise
+
+    def _give_back(self, lease_id: LeaseId) -> None:
+        try:
+            held = self._catalogue.lease(lease_id)
+            updates = tuple(_release(group, partition) for group, partition in held)
+            self._committer.submit(Change(consumers=updates)).add_done_callback(_ignore)
+        except LeaseLost:
+            pass
+        except SkepError as error:
+            _log.warning("an undelivered lease stays until it expires: %s", error)
+
+    def _unclaim(self, places: Iterable[tuple[GroupState, PartitionState]]) -> None:
+        for group, partition in places:
+            group.claimed.discard(partition.number)
+            self._catalogue.scheduler.refresh(group, partition)
+
+
+def _release(group: GroupState, partition: PartitionState) -> ConsumerUpdate:
+    consumer = group.consumer(partition)
+    return ConsumerUpdate(
+        queue=group.queue.config.number,
+        partition=partition.number,
+        group=group.name,
+        expected=consumer.version,
+        state=leases.release(consumer),
+    )
+
+
+def _delivery(claims: list[Claim]) -> Delivery:
+    held = [claim.update.state.lease for claim in claims if claim.update.state.lease]
+    expires_at = min((lease.expires_at for lease in held), default=None)
+    return Delivery(
+        group=claims[0].group.name,
+        lease_id=held[0].id if held else None,
+        expires_at=None if expires_at is None else to_datetime(expires_at),
+        messages=[message for claim in claims for message in claim.messages],
+        truncated=sum(claim.truncated for claim in claims),
+    )
+
+
+def _ignore(outcome: asyncio.Future[Outcome]) -> None:
+    """Read the result of something whose failure costs no more than waiting for the expiry."""
+    if not outcome.cancelled():
+        outcome.exception()

@@ -1,0 +1,95 @@
+"""Traces: the messages that share a trace id, and what was recorded about a message."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from skep.core.catalogue import Catalogue
+from skep.core.committer import Committer
+from skep.core.limits import Limits
+from skep.core.messages import Messages
+from skep.core.reading import Reading
+from skep.errors import Invalid
+from skep.model.address import address_of
+from skep.model.change import Change
+from skep.model.message import Message
+from skep.model.names import check_count, check_name
+from skep.model.trace import TraceEvent, TraceName
+from skep.store.protocol import Store
+
+MAX_NAMES = 20
+MAX_EVENTS = 10_000
+
+
+class Traces:
+    def __init__(
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        committer: Committer,
+        messages: Messages,
+        reading: Reading,
+        limits: Limits,
+    ) -> None:
+        self._store = store
+        self._catalogue = catalogue
+        self._committer = committer
+        self._messages = messages
+        self._reading = reading
+        self._limits = limits
+
+    async def messages(self, trace_id: UUID, *, limit: int = 1000) -> list[Message]:
+        """The messages with a trace id, of all queues, in the order in which they were pushed."""
+        check_count("limit", limit, least=1, most=MAX_EVENTS)
+        if not isinstance(trace_id, UUID):
+            raise Invalid("trace_id", f"must be a UUID, not {type(trace_id).__name__}")
+        found: list[Message] = []
+        for number, offset in await self._store.find_trace(trace_id.bytes, limit=limit):
+            partition = self._catalogue.partitions.get(number)
+            message = partition and await self._reading.message(partition, offset)
+            if message:
+                found.append(message)
+        return sorted(found, key=lambda m: (m.created_at, m.partition_number, m.offset))
+
+    async def record(
+        self,
+        message_id: UUID,
+        kind: str,
+        data: bytes,
+        *,
+        names: Sequence[str] = (),
+        group: str | None = None,
+        worker: str | None = None,
+    ) -> None:
+        """Record an event of a message. The event lives as long as the message."""
+        if not isinstance(data, bytes):
+            raise Invalid("data", f"must be bytes, not {type(data).__name__}")
+        if len(data) > self._limits.payload_bytes:
+            raise Invalid("data", f"is larger than {self._limits.payload_bytes} bytes")
+        if len(names) > MAX_NAMES:
+            raise Invalid("names", f"has {len(names)} entries, at most {MAX_NAMES} are allowed")
+        message = await self._messages.get(message_id)
+        event = TraceEvent(
+            partition=message.partition_number,
+            offset=message.offset,
+            kind=check_name("kind", kind),
+            data=data,
+            names=tuple(check_name("names", name) for name in dict.fromkeys(names)),
+            group=group,
+            worker=worker,
+        )
+        await self._committer.submit(Change(traces=(event,)))
+
+    async def events(self, message_id: UUID) -> list[TraceEvent]:
+        """The events of a message, oldest first."""
+        return await self._store.trace_events(*address_of(message_id))
+
+    async def named(
+        self, name: str, *, before: int | None = None, limit: int = 100
+    ) -> list[TraceEvent]:
+        """The events that carry a name, newest first."""
+        check_count("limit", limit, least=1, most=self._limits.page)
+        return await self._store.named_events(name, before=before, limit=limit)
+
+    async def names(self, *, after: str = "", limit: int = 100) -> list[TraceName]:
+        check_count("limit", limit, least=1, most=self._limits.page)
+        return await self._store.trace_names(after=after, limit=limit)

@@ -1,0 +1,168 @@
+"""Pushes, acks and extensions that happen together or not at all, and once."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import TypeAlias, TypeVar
+
+import msgspec
+
+from skep.core.ack import Verdict
+from skep.core.committer import Committer
+from skep.core.limits import Limits
+from skep.core.push import Batch, Pushing
+from skep.core.settle import Plan, Settlement, Settling
+from skep.errors import Conflict, Invalid, KeyReused, QueueNotFound
+from skep.model.change import Append, Appended, Applied, Gone, IdempotencyKey, Reused
+from skep.model.message import Draft, Receipt
+from skep.model.names import LeaseId, check_count, check_lease_id, check_transaction_id
+from skep.store.protocol import Store
+
+_ATTEMPTS = 50
+"""Decisions in a row that somebody else's write makes obsolete before we stop trying."""
+
+T = TypeVar("T")
+
+
+class Push(msgspec.Struct, frozen=True, tag=True):
+    queue: str
+    drafts: Sequence[Draft]
+
+
+class Ack(msgspec.Struct, frozen=True, tag=True):
+    """Settle messages of a lease; all that it holds, as completed, if none are named."""
+
+    lease_id: str
+    verdicts: Sequence[Verdict] | None = None
+
+
+class Extend(msgspec.Struct, frozen=True, tag=True):
+    lease_id: str
+    seconds: int
+
+
+Operation: TypeAlias = Push | Ack | Extend
+
+
+class Transaction(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a transaction.
+
+    ``receipts`` has a list per push, ``settlements`` an entry per ack, in their order.
+    ``repeated`` if its idempotency key had been used before: the receipts are those of the
+    first time, and nothing was done again.
+    """
+
+    receipts: list[list[Receipt]]
+    settlements: list[Settlement]
+    repeated: bool = False
+
+
+class Transacting:
+    def __init__(
+        self,
+        store: Store,
+        committer: Committer,
+        pushing: Pushing,
+        settling: Settling,
+        limits: Limits,
+    ) -> None:
+        self._store = store
+        self._committer = committer
+        self._pushing = pushing
+        self._settling = settling
+        self._limits = limits
+
+    async def run(
+        self,
+        operations: Sequence[Operation],
+        *,
+        required_leases: Sequence[str] = (),
+        key: str | None = None,
+        producer: str | None = None,
+    ) -> Transaction:
+        if not operations:
+            raise Invalid("operations", "must not be empty")
+        for index, operation in enumerate(operations):
+            self._check(f"operations[{index}]", operation)
+        required = [check_lease_id("required_leases", lease) for lease in required_leases]
+        batches = [
+            Batch(operation.queue, operation.drafts, self._limits)
+            for operation in operations
+            if isinstance(operation, Push)
+        ]
+        once = None if key is None else _once(key, operations, required)
+        if once and (earlier := await self._store.find_outcome(once)):
+            return _answer(earlier, once, batches, [])
+        with ExitStack() as room:
+            appends: list[Append] = []
+            for batch in batches:
+                queue, prepared = await self._pushing.prepare(batch, producer)
+                room.enter_context(queue.reserve(len(batch.drafts)))
+                appends += prepared
+
+            def build(plan: Plan) -> list[Settlement]:
+                plan.appends += appends
+                for lease_id in required:
+                    self._settling.extend(plan, lease_id, 0)
+                return list(self._settle(plan, operations))
+
+            outcome, settlements = await self.decide(build, once)
+        return _answer(outcome, once, batches, settlements)
+
+    async def decide(
+        self, build: Callable[[Plan], T], key: IdempotencyKey | None = None
+    ) -> tuple[Applied | Gone | Reused, T]:
+        """Build a change on the present state and commit it; again, if the state has moved."""
+        for _ in range(_ATTEMPTS):
+            plan = Plan()
+            result = build(plan)
+            outcome = await self._committer.submit(plan.change(key))
+            if isinstance(outcome, Applied | Gone | Reused):
+                return outcome, result
+        raise Conflict("others keep changing the same partitions; try again")
+
+    def _settle(self, plan: Plan, operations: Sequence[Operation]) -> Iterator[Settlement]:
+        for operation in operations:
+            if isinstance(operation, Ack):
+                lease_id = check_lease_id("lease_id", operation.lease_id)
+                yield self._settling.ack(plan, lease_id, operation.verdicts)
+            elif isinstance(operation, Extend):
+                lease_id = check_lease_id("lease_id", operation.lease_id)
+                self._settling.extend(plan, lease_id, operation.seconds)
+
+    def _check(self, where: str, operation: object) -> None:
+        if isinstance(operation, Ack | Extend):
+            check_lease_id(f"{where}.lease_id", operation.lease_id)
+        if isinstance(operation, Extend):
+            check_count(f"{where}.seconds", operation.seconds, most=self._limits.lease_seconds)
+        elif not isinstance(operation, Push | Ack):
+            raise Invalid(where, f"must be Push, Ack or Extend, not {type(operation).__name__}")
+
+
+def _answer(
+    outcome: object,
+    key: IdempotencyKey | None,
+    batches: Sequence[Batch],
+    settlements: list[Settlement],
+) -> Transaction:
+    if isinstance(outcome, Reused) and key:
+        raise KeyReused(key.name)
+    if not isinstance(outcome, Applied):
+        raise QueueNotFound(", ".join(batch.queue for batch in batches))
+    appended = iter(outcome.appended)
+    return Transaction(
+        receipts=[batch.receipts(_some(appended, batch)) for batch in batches],
+        settlements=[] if outcome.repeated else settlements,
+        repeated=outcome.repeated,
+    )
+
+
+def _some(appended: Iterator[Appended], batch: Batch) -> list[Appended]:
+    return [next(appended) for _ in batch.by_partition]
+
+
+def _once(key: str, operations: Sequence[Operation], required: Sequence[LeaseId]) -> IdempotencyKey:
+    """The key, with a fingerprint of what it stands for."""
+    check_transaction_id("idempotency_key", key)
+    asked = msgspec.msgpack.encode((operations, required))
+    return IdempotencyKey(name=key, fingerprint=hashlib.blake2b(asked, digest_size=16).digest())

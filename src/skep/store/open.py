@@ -1,0 +1,34 @@
+"""Which store a URL means; the only file that knows them all."""
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from skep.errors import Invalid, Unavailable
+from skep.store.clock import Clock
+from skep.store.memory import MemoryStore
+from skep.store.protocol import Store
+
+
+def open_store(url: str | Path, *, clock: Clock | None = None) -> Store:
+    """A directory, as a path or ``rocksdb:///path``, or ``memory://``."""
+    if isinstance(url, Path):
+        return _open_rocksdb(url, clock)
+    scheme, separator, rest = str(url).partition("://")
+    if not separator:
+        if not url:
+            raise Invalid("store", "must name a directory or be memory://")
+        return _open_rocksdb(Path(url), clock)
+    if scheme == "memory" and not rest:
+        return MemoryStore(clock=clock)
+    if scheme == "rocksdb":
+        parts = urlsplit(url)
+        return _open_rocksdb(Path(unquote(parts.netloc + parts.path)), clock)
+    raise Invalid("store", f"{scheme}:// is not known; use a path, rocksdb:///path or memory://")
+
+
+def _open_rocksdb(path: Path, clock: Clock | None) -> Store:
+    try:
+        from skep.store.rocksdb.store import RocksStore  # an extra
+    except ImportError:
+        raise Unavailable("install skep[rocksdb] to keep queues on disk") from None
+    return RocksStore(path, clock=clock)

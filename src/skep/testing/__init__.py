@@ -1,0 +1,1 @@
+"""For tests, ours and those of users: what makes a queue predictable."""
