@@ -23,6 +23,7 @@ from skep.core.push import Batch, Pushing
 from skep.core.queues import Queues
 from skep.core.reading import Reading
 from skep.core.settle import Settlement, Settling
+from skep.core.state import Room
 from skep.core.sweeper import Sweeper
 from skep.core.take import Taking
 from skep.core.traces import Traces
@@ -126,7 +127,8 @@ class Broker:
         self._check_open()
         batch = Batch(queue, drafts, self._limits)
         state, appends = await self._pushing.prepare(batch, producer)
-        with state.reserve(len(drafts)):
+        with Room() as room:
+            room.take(state, len(drafts))
             outcome = await self._committer.submit(Change(appends=tuple(appends)))
         if not isinstance(outcome, Applied):
             raise QueueNotFound(queue)

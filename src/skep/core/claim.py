@@ -1,6 +1,6 @@
 """Preparing a lease: what a partition holds for a group now, and the state that reserves it."""
 
-from dataclasses import dataclass
+import msgspec
 
 from skep.core import lease as leases
 from skep.core.catalogue import Catalogue
@@ -17,8 +17,7 @@ from skep.model.segment import Segment
 from skep.store.clock import Clock
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Take:
+class Take(msgspec.Struct, frozen=True, kw_only=True):
     """How much a pop wants, and how."""
 
     batch: int
@@ -28,8 +27,7 @@ class Take:
     lease_seconds: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """A partition about to be leased. It has no messages if all it held was deleted."""
 
     group: GroupState

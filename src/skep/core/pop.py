@@ -1,8 +1,9 @@
 """Popping: find who may serve the request, take what is ready, or wait for it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from skep.core.catalogue import Catalogue
 from skep.core.claim import Take
@@ -18,8 +19,7 @@ from skep.model.names import SECOND, check_count, check_name, from_datetime
 from skep.store.clock import Clock
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PopRequest:
+class PopRequest(msgspec.Struct, frozen=True, kw_only=True):
     queue: str | None
     group: str
     partition: str | None

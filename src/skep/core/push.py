@@ -66,9 +66,9 @@ class Pushing:
         queue = known or await self._catalogue.ensure_queue(batch.queue)
         if queue.config.options.encryption_enabled:
             batch.choose_ids()
-        # Room is checked before partitions are made, and taken when the change is submitted.
-        with queue.reserve(len(batch.drafts)):
-            partitions = await self._catalogue.ensure_partitions(queue, batch.by_partition)
+        # A push that finds no room makes no partition either.
+        queue.check_room(len(batch.drafts))
+        partitions = await self._catalogue.ensure_partitions(queue, batch.by_partition)
         appends = [
             Append(
                 queue=queue.config.number,

@@ -5,8 +5,6 @@ object per partition and one entry per partition and group, so their size matter
 """
 
 import heapq
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from msgspec.structs import replace
 
@@ -109,7 +107,7 @@ class QueueState:
         self.kept = 0
         """Messages in the log."""
         self.reserved = 0
-        """Messages of pushes that are under way."""
+        """Messages of pushes that are under way: room that is taken already."""
 
     def add(self, partition: Partition) -> PartitionState:
         known = self.partitions.get(partition.name)
@@ -127,18 +125,32 @@ class QueueState:
             return self.kept
         return max(group.backlog for group in self.groups.values())
 
-    @contextmanager
-    def reserve(self, messages: int) -> Iterator[None]:
-        """Take room for a push while it is under way; ``QueueFull`` if there is not enough."""
+    def check_room(self, messages: int) -> None:
+        """Raise ``QueueFull`` if there is no room for so many more."""
         capacity = self.config.options.max_size
-        depth = self.depth + self.reserved
-        if capacity and depth + messages > capacity:
+        if capacity and (depth := self.depth + self.reserved) + messages > capacity:
             raise QueueFull(self.config.name, depth=depth, capacity=capacity)
-        self.reserved += messages
-        try:
-            yield
-        finally:
-            self.reserved -= messages
+
+
+class Room:
+    """Room that pushes take in queues while they are under way."""
+
+    __slots__ = ("_taken",)
+
+    def __init__(self) -> None:
+        self._taken: list[tuple[QueueState, int]] = []
+
+    def take(self, queue: QueueState, messages: int) -> None:
+        queue.check_room(messages)
+        queue.reserved += messages
+        self._taken.append((queue, messages))
+
+    def __enter__(self) -> "Room":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for queue, messages in self._taken:
+            queue.reserved -= messages
 
 
 class Ready:

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from typing import TypeAlias, TypeVar
 
 import msgspec
@@ -12,6 +11,7 @@ from skep.core.committer import Committer
 from skep.core.limits import Limits
 from skep.core.push import Batch, Pushing
 from skep.core.settle import Plan, Settlement, Settling
+from skep.core.state import Room
 from skep.errors import Conflict, Invalid, KeyReused, QueueNotFound
 from skep.model.change import Append, Appended, Applied, Gone, IdempotencyKey, Reused
 from skep.model.message import Draft, Receipt
@@ -93,11 +93,11 @@ class Transacting:
         once = None if key is None else _once(key, operations, required)
         if once and (earlier := await self._store.find_outcome(once)):
             return _answer(earlier, once, batches, [])
-        with ExitStack() as room:
+        with Room() as room:
             appends: list[Append] = []
             for batch in batches:
                 queue, prepared = await self._pushing.prepare(batch, producer)
-                room.enter_context(queue.reserve(len(batch.drafts)))
+                room.take(queue, len(batch.drafts))
                 appends += prepared
 
             def build(plan: Plan) -> list[Settlement]:

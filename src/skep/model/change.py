@@ -5,7 +5,6 @@ with several of each. A change is applied wholly or not at all; changes do not d
 other.
 """
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
@@ -16,8 +15,7 @@ from skep.model.segment import Columns, Segment
 from skep.model.trace import TraceEvent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Append:
+class Append(msgspec.Struct, frozen=True, kw_only=True):
     """Put messages at the end of a partition.
 
     A message whose transaction id is already in the partition is not stored again. With
@@ -30,8 +28,7 @@ class Append:
     replay: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerUpdate:
+class ConsumerUpdate(msgspec.Struct, frozen=True, kw_only=True):
     """Replace a group's state if it still has the version ``expected``.
 
     With ``under_lease`` the lease of the present state must not have run out on the
@@ -46,8 +43,7 @@ class ConsumerUpdate:
     under_lease: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GiveUp:
+class GiveUp(msgspec.Struct, frozen=True, kw_only=True):
     """Make a message a dead letter of ``group``; the store copies the message itself."""
 
     queue: int
@@ -58,24 +54,21 @@ class GiveUp:
     attempts: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetterRemoval:
+class DeadLetterRemoval(msgspec.Struct, frozen=True, kw_only=True):
     """Take a dead letter away; the change is stale if it is not there."""
 
     queue: int
     number: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdempotencyKey:
+class IdempotencyKey(msgspec.Struct, frozen=True, kw_only=True):
     """Happen once under this name; ``fingerprint`` tells a repetition from another use of it."""
 
     name: str
     fingerprint: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(msgspec.Struct, frozen=True, kw_only=True):
     appends: tuple[Append, ...] = ()
     consumers: tuple[ConsumerUpdate, ...] = ()
     dead_letters: tuple[GiveUp, ...] = ()
@@ -86,10 +79,11 @@ class Change:
     @property
     def weight(self) -> int:
         """Roughly how many bytes it keeps in memory until it is committed."""
-        return 1000 + sum(
-            sum(map(len, append.columns.payloads)) + 100 * len(append.columns)
-            for append in self.appends
-        )
+        weight = 1000
+        for append in self.appends:
+            payloads = append.columns.payloads
+            weight += sum(map(len, payloads)) + 100 * len(payloads)
+        return weight
 
 
 class Appended(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -126,8 +120,7 @@ class Reused(msgspec.Struct, frozen=True, array_like=True, tag=True):
 Outcome: TypeAlias = Applied | Stale | Expired | Gone | Reused
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(msgspec.Struct, frozen=True):
     """What a commit did: an outcome per change, and the segments that all of them made."""
 
     outcomes: list[Outcome]

@@ -5,9 +5,11 @@ buffer that Arrow can wrap. A column that nobody filled is ``None``.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from skep.model.names import Instant, Offset
 
@@ -15,8 +17,7 @@ ENCRYPTED = 1
 DELETED = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
+class Columns(msgspec.Struct, frozen=True, kw_only=True):
     """Messages side by side: the n-th entry of each column belongs to the n-th message.
 
     ``flags`` holds a byte of ``ENCRYPTED`` and ``DELETED`` per message.
@@ -67,8 +68,7 @@ def concat(parts: Sequence[Columns]) -> Columns:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class Segment(msgspec.Struct, frozen=True, kw_only=True):
     """The messages ``[start, end)`` of a partition, all pushed at ``created_at``.
 
     ``lane`` and ``position`` say where it stands in its queue's journal: its first message

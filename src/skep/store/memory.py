@@ -243,6 +243,7 @@ class MemoryStore:
             return False
         if (chosen := segment.chosen_id(offset)) is not None:
             self._forget(partition, chosen, offset)
+        self._traces = [e for e in self._traces if (e.partition, e.offset) != (partition, offset)]
         self._segments[partition] = [
             blanked if s is segment else s for s in self._segments[partition]
         ]

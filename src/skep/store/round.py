@@ -171,6 +171,8 @@ class Round:
     def _append(self, append: Append) -> Appended:
         tail = self._tails[append.partition]
         columns = append.columns
+        if not columns:
+            return Appended(append.partition, [])
         if columns.transaction_ids is None:
             first = tail.end
             tail.parts.append(columns)

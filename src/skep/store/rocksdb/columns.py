@@ -48,19 +48,19 @@ def encode(segment: Segment) -> bytes:
         segment.position,
         segment.queue,
     )[_PREFIX.size :] + b"".join(_buffers(columns))
-    return _PREFIX.pack(VERSION, present, 0, zlib.crc32(rest)) + rest
+    return _PREFIX.pack(VERSION, present, 0, zlib.crc32(rest, present)) + rest
 
 
 def decode(key: bytes, value: bytes) -> Segment:
     partition, start = unpack_pair(key)
     if len(value) < _HEADER.size:
         raise Corrupted(f"a segment of partition {partition} is cut short; restore a backup")
-    version, present, _, checksum, count, lane, created_at, position, queue = _HEADER.unpack_from(
-        value
+    version, present, zero, checksum, count, lane, created_at, position, queue = (
+        _HEADER.unpack_from(value)
     )
     if version != VERSION:
         raise Corrupted(f"a segment has format {version}, this version reads {VERSION}")
-    if zlib.crc32(memoryview(value)[_PREFIX.size :]) != checksum:
+    if zlib.crc32(memoryview(value)[_PREFIX.size :], zero << 8 | present) != checksum:
         raise Corrupted(
             f"the segment of partition {partition} at offset {start} fails its checksum; "
             "restore a backup"
@@ -96,7 +96,9 @@ class Column(Sequence[T], Generic[T]):
     def __getitem__(self, index: slice) -> list[T]: ...
     def __getitem__(self, index: int | slice) -> T | list[T]:
         if isinstance(index, slice):
-            start, stop, _ = index.indices(len(self))
+            start, stop, step = index.indices(len(self))
+            if step != 1:
+                return [self[at] for at in range(start, stop, step)]
             return list(self._between(start, stop))
         if not -len(self) <= index < len(self):
             raise IndexError(index)

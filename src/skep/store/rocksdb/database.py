@@ -88,6 +88,8 @@ class Database:
 
     def close(self) -> None:
         self._syncer.shutdown()
+        # A handle of a column family keeps the database open as long as it lives.
+        del self.segments
         self._segments.close()
         self._db.close()
         self._lock.release()

@@ -62,7 +62,8 @@ class LetterRows(Rows):
         for (queue, number), letter in round_.removed.items():
             batch.delete(keys.dead_letter_key(queue, number))
             batch.delete(keys.dead_message_key(letter.partition, letter.offset, letter.group))
-        for letter in round_.dead_letters:
+        newest = {(x.partition, x.offset, x.group): x for x in round_.dead_letters}
+        for letter in newest.values():
             message = keys.dead_message_key(letter.partition, letter.offset, letter.group)
             if (earlier := self._db.get(message)) is not None:
                 batch.delete(keys.dead_letter_key(letter.queue, keys.unpack(earlier)))
