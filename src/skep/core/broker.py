@@ -118,7 +118,7 @@ class Broker:
 
     async def push(
         self, queue: str, drafts: Sequence[Draft], *, producer: str | None = None
-    ) -> list[Receipt]:
+    ) -> Sequence[Receipt]:
         """Append drafts to their partitions, all of them or none; durable on return.
 
         The queue and the partitions are made if there are none. A draft whose transaction

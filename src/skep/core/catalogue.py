@@ -207,9 +207,7 @@ class Catalogue:
             if state.lease and partition:
                 self._unlink(state.lease.id, group, partition)
         group.consumers.clear()
-        group.armed.clear()
-        while group.ready.take() is not None:
-            pass
+        self.scheduler.forget(group)
 
     def _add_queue(self, config: Queue) -> QueueState:
         queue = self.queues[config.name] = QueueState(config)

@@ -16,6 +16,6 @@ class Limits:
     wait_seconds: int = 3_600
     lease_seconds: int = 43_200
     page: int = 1_000
-    cache_bytes: int = 32 * MB
+    cache_bytes: int = 16 * MB
     pending_bytes: int = 64 * MB
     """What may wait for the store before callers are told to come back later."""

@@ -1,9 +1,9 @@
 """Pushing: drafts become appends, appends become receipts."""
 
 from collections.abc import Sequence
+from itertools import chain
+from operator import itemgetter
 from uuid import UUID, uuid4
-
-from msgspec.structs import replace
 
 from skep.core.catalogue import Catalogue
 from skep.core.encryption import KeyRing, place_of
@@ -11,45 +11,78 @@ from skep.core.limits import Limits
 from skep.core.state import QueueState
 from skep.errors import Invalid
 from skep.model.change import Append, Appended
-from skep.model.message import Draft, Receipt
+from skep.model.message import Draft, Receipt, Receipts
 from skep.model.names import check_name, check_transaction_id
 from skep.model.segment import ENCRYPTED, Columns
 
 
 class Batch:
-    """The drafts of one push to one queue, checked, and sorted by partition."""
+    """The drafts of one push to one queue, checked, and sorted by partition.
+
+    Columns are taken apart once and checked as a whole: a message costs no more than it must.
+    """
 
     def __init__(self, queue: str, drafts: Sequence[Draft], limits: Limits) -> None:
         self.queue = check_name("queue", queue)
-        self.drafts = drafts
         if not drafts or len(drafts) > limits.push_messages:
             raise Invalid(
                 "drafts", f"must be 1 to {limits.push_messages} messages, not {len(drafts)}"
             )
-        _check(drafts, limits.payload_bytes)
-        self.by_partition = _by_partition(drafts)
+        try:
+            self.payloads = [draft.payload for draft in drafts]
+            self.ids = [draft.transaction_id for draft in drafts]
+            self.traces = [draft.trace_id for draft in drafts]
+            names = [draft.partition for draft in drafts]
+        except AttributeError:
+            raise Invalid("drafts", "must all be of type Draft") from None
+        self._check_payloads(limits.payload_bytes)
+        self._check_ids()
+        self.by_partition = _by_partition(names)
+
+    def __len__(self) -> int:
+        return len(self.payloads)
 
     def choose_ids(self) -> None:
         """Give an id to each draft that has none.
 
         An encrypted payload is bound to its transaction id, so it needs one before it has a place.
         """
-        self.drafts = [
-            draft if draft.transaction_id else replace(draft, transaction_id=str(uuid4()))
-            for draft in self.drafts
-        ]
+        self.ids = [chosen or str(uuid4()) for chosen in self.ids]
 
-    def receipts(self, appended: Sequence[Appended]) -> list[Receipt]:
+    def receipts(self, appended: Sequence[Appended]) -> Sequence[Receipt]:
         """Where each draft is, in the order in which they were given."""
-        receipts: dict[int, Receipt] = {}
-        drafts = self.drafts
-        for (name, indexes), places in zip(self.by_partition.items(), appended, strict=True):
-            number, duplicates = places.partition, places.duplicates
-            for at, (index, offset) in enumerate(zip(indexes, places.offsets, strict=True)):
-                receipts[index] = Receipt(
-                    name, number, offset, at in duplicates, drafts[index].transaction_id
-                )
-        return [receipts[index] for index in range(len(drafts))]
+        made = [
+            Receipts(name, places, [self.ids[index] for index in indexes])
+            for (name, indexes), places in zip(self.by_partition.items(), appended, strict=True)
+        ]
+        if len(made) == 1:
+            return made[0]
+        ordered = zip(chain(*self.by_partition.values()), chain(*made), strict=True)
+        return [receipt for _, receipt in sorted(ordered, key=itemgetter(0))]
+
+    def _check_payloads(self, payload_bytes: int) -> None:
+        payloads = self.payloads
+        if set(map(type, payloads)) != {bytes}:
+            index = next(i for i, payload in enumerate(payloads) if type(payload) is not bytes)
+            raise Invalid(
+                f"drafts[{index}].payload", f"must be bytes, not {type(payloads[index]).__name__}"
+            )
+        if (largest := max(map(len, payloads))) > payload_bytes:
+            index = next(i for i, payload in enumerate(payloads) if len(payload) == largest)
+            raise Invalid(
+                f"drafts[{index}].payload",
+                f"is {largest} bytes long, at most {payload_bytes} are allowed",
+            )
+
+    def _check_ids(self) -> None:
+        if self.ids.count(None) != len(self.ids):
+            for index, chosen in enumerate(self.ids):
+                if chosen is not None:
+                    check_transaction_id(f"drafts[{index}].transaction_id", chosen)
+        if self.traces.count(None) != len(self.traces):
+            for index, trace in enumerate(self.traces):
+                if trace is not None and not isinstance(trace, UUID):
+                    raise Invalid(f"drafts[{index}].trace_id", "must be a UUID")
 
 
 class Pushing:
@@ -67,7 +100,7 @@ class Pushing:
         if queue.config.options.encryption_enabled:
             batch.choose_ids()
         # A push that finds no room makes no partition either.
-        queue.check_room(len(batch.drafts))
+        queue.check_room(len(batch))
         partitions = await self._catalogue.ensure_partitions(queue, batch.by_partition)
         appends = [
             Append(
@@ -87,12 +120,11 @@ class Pushing:
         indexes: Sequence[int],
         producer: str | None,
     ) -> Columns:
-        drafts = batch.drafts
-        if len(indexes) != len(drafts):
-            drafts = [drafts[index] for index in indexes]
-        payloads = [draft.payload for draft in drafts]
-        ids = [draft.transaction_id for draft in drafts]
-        traces = [draft.trace_id.bytes if draft.trace_id else None for draft in drafts]
+        payloads, ids, traces = batch.payloads, batch.ids, batch.traces
+        if len(indexes) != len(batch):
+            payloads = [payloads[index] for index in indexes]
+            ids = [ids[index] for index in indexes]
+            traces = [traces[index] for index in indexes]
         encrypted = queue.config.options.encryption_enabled
         if encrypted:
             payloads = [
@@ -102,42 +134,18 @@ class Pushing:
         return Columns(
             payloads=payloads,
             transaction_ids=ids if any(ids) else None,
-            trace_ids=traces if any(traces) else None,
+            trace_ids=[trace.bytes if trace else None for trace in traces] if any(traces) else None,
             producers=[producer] * len(payloads) if producer else None,
             flags=bytes([ENCRYPTED]) * len(payloads) if encrypted else None,
         )
 
 
-def _check(drafts: Sequence[Draft], payload_bytes: int) -> None:
-    """Look at each draft only as far as needed: most batches are alike all over."""
-    for index, draft in enumerate(drafts):
-        payload = draft.payload
-        if type(payload) is not bytes:
-            raise Invalid(
-                f"drafts[{index}].payload", f"must be bytes, not {type(payload).__name__}"
-            )
-        if len(payload) > payload_bytes:
-            raise Invalid(
-                f"drafts[{index}].payload",
-                f"is {len(payload)} bytes long, at most {payload_bytes} are allowed",
-            )
-        if type(draft.partition) is not str:
-            check_name(f"drafts[{index}].partition", draft.partition)
-        if draft.transaction_id is not None:
-            check_transaction_id(f"drafts[{index}].transaction_id", draft.transaction_id)
-        if draft.trace_id is not None and not isinstance(draft.trace_id, UUID):
-            raise Invalid(f"drafts[{index}].trace_id", "must be a UUID")
-
-
-def _by_partition(drafts: Sequence[Draft]) -> dict[str, Sequence[int]]:
-    first = drafts[0].partition
-    if all(draft.partition == first for draft in drafts):
-        return {check_name("drafts[0].partition", first): range(len(drafts))}
+def _by_partition(names: list[str]) -> dict[str, Sequence[int]]:
+    if names.count(names[0]) == len(names):
+        return {check_name("drafts[0].partition", names[0]): range(len(names))}
     indexes: dict[str, list[int]] = {}
-    for index, draft in enumerate(drafts):
-        known = indexes.get(draft.partition)
-        if known is None:
-            check_name(f"drafts[{index}].partition", draft.partition)
-            known = indexes[draft.partition] = []
-        known.append(index)
+    for index, name in enumerate(names):
+        if type(name) is not str or name not in indexes:
+            indexes[check_name(f"drafts[{index}].partition", name)] = []
+        indexes[name].append(index)
     return dict(indexes)

@@ -5,10 +5,13 @@ from collections.abc import Mapping
 from itertools import count
 
 from skep.core.eligibility import due_at
-from skep.core.state import GroupState, PartitionState
+from skep.core.state import GroupState, PartitionState, Ready
 from skep.core.waiting import Waiting
 from skep.model.names import Instant
 from skep.store.clock import Clock, Timer
+
+_SLACK = 1000
+"""Timers that may lie dead in the heap besides as many as there are live ones."""
 
 
 class Scheduler:
@@ -28,6 +31,7 @@ class Scheduler:
         self._ties = count()
         self._timer: Timer | None = None
         self._timer_at: Instant = 0
+        self._armed = 0
 
     def refresh(self, group: GroupState, partition: PartitionState) -> None:
         """Look where a partition stands for a group, and act on it."""
@@ -38,37 +42,58 @@ class Scheduler:
         due = due_at(
             group.queue.config.options, consumer, end=partition.end, newest_at=partition.newest_at
         )
+        if due is not None and due > self._clock.now():
+            group.ready.discard(number)
+            self._arm(group, partition, due)
+            return
+        self._disarm(group, number)
         if due is None:
             group.ready.discard(number)
-        elif due > self._clock.now():
-            group.ready.discard(number)
-            self.arm(group, partition, due)
         elif group.ready.add(number, consumer.oldest_at):
             self._wake(group, number)
-
-    def arm(self, group: GroupState, partition: PartitionState, when: Instant) -> None:
-        """Refresh again at ``when``, unless that happens earlier anyway."""
-        armed = group.armed.get(partition.number)
-        if armed is not None and armed <= when:
-            return
-        group.armed[partition.number] = when
-        heapq.heappush(self._heap, (when, next(self._ties), group, partition))
-        self._set_timer()
 
     def next_for(self, group: GroupState) -> PartitionState | None:
         """Take the ready partition that waits longest out, if there is one."""
         number = group.ready.take()
         return None if number is None else self._partitions[number]
 
+    def forget(self, group: GroupState) -> None:
+        """Nothing is ever ready again for a group that was removed."""
+        self._armed -= len(group.armed)
+        group.armed, group.ready = {}, Ready()
+
     def close(self) -> None:
         if self._timer:
             self._timer.cancel()
+
+    def _arm(self, group: GroupState, partition: PartitionState, when: Instant) -> None:
+        """Refresh again at ``when``, unless that happens earlier anyway."""
+        armed = group.armed.get(partition.number)
+        if armed is not None and armed <= when:
+            return
+        self._armed += armed is None
+        group.armed[partition.number] = when
+        heapq.heappush(self._heap, (when, next(self._ties), group, partition))
+        self._set_timer()
+
+    def _disarm(self, group: GroupState, number: int) -> None:
+        """Forget a timer. What it left in the heap is thrown out when it is too much."""
+        if group.armed.pop(number, None) is None:
+            return
+        self._armed -= 1
+        if not group.armed:
+            group.armed = {}
+        if len(self._heap) > 2 * self._armed + _SLACK:
+            self._heap = [e for e in self._heap if e[2].armed.get(e[3].number) == e[0]]
+            heapq.heapify(self._heap)
 
     def _wake(self, group: GroupState, number: int) -> None:
         place = group.queue.config.number, group.name
         self._waiting.wake((*place, number)) or self._waiting.wake(place)
 
     def _set_timer(self) -> None:
+        if not self._heap:
+            return
         when = self._heap[0][0]
         if self._timer and self._timer_at <= when:
             return
@@ -83,7 +108,6 @@ class Scheduler:
         while self._heap and self._heap[0][0] <= now:
             when, _, group, partition = heapq.heappop(self._heap)
             if group.armed.get(partition.number) == when:
-                del group.armed[partition.number]
+                self._disarm(group, partition.number)
                 self.refresh(group, partition)
-        if self._heap:
-            self._set_timer()
+        self._set_timer()

@@ -52,7 +52,7 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
     first time, and nothing was done again.
     """
 
-    receipts: list[list[Receipt]]
+    receipts: list[Sequence[Receipt]]
     settlements: list[Settlement]
     repeated: bool = False
 
@@ -97,7 +97,7 @@ class Transacting:
             appends: list[Append] = []
             for batch in batches:
                 queue, prepared = await self._pushing.prepare(batch, producer)
-                room.take(queue, len(batch.drafts))
+                room.take(queue, len(batch))
                 appends += prepared
 
             def build(plan: Plan) -> list[Settlement]:

@@ -26,7 +26,7 @@ class Failure(msgspec.Struct, frozen=True, array_like=True, gc=False):
     error: str
 
 
-class Consumer(msgspec.Struct, frozen=True, array_like=True):
+class Consumer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A group's state in one partition: the unit of compare-and-set.
 
     The *run* is ``[cursor, run_end)``: what was delivered and is not done. A run that

@@ -1,11 +1,14 @@
 """A message before it is pushed, after it, and as a pop hands it over."""
 
+from collections.abc import Sequence
 from datetime import datetime
+from typing import overload
 from uuid import UUID
 
 import msgspec
 
 from skep.model.address import message_id
+from skep.model.change import Appended
 from skep.model.names import DEFAULT_PARTITION, LeaseId, Offset
 
 
@@ -38,6 +41,42 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
     @property
     def transaction_id(self) -> str:
         return self.chosen_id or str(self.id)
+
+
+class Receipts(Sequence[Receipt]):
+    """The receipts of one append, each made when it is looked at: most never are."""
+
+    __slots__ = ("_ids", "_partition", "_places")
+
+    def __init__(self, partition: str, places: Appended, ids: Sequence[str | None]) -> None:
+        self._partition = partition
+        self._places = places
+        self._ids = ids
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @overload
+    def __getitem__(self, index: int) -> Receipt: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Receipt]: ...
+    def __getitem__(self, index: int | slice) -> Receipt | list[Receipt]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        places = self._places
+        return Receipt(
+            self._partition,
+            places.partition,
+            places.offsets[index],
+            index % len(self) in places.duplicates,
+            self._ids[index],
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    def __repr__(self) -> str:
+        return repr(list(self))
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):

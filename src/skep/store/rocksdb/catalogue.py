@@ -19,11 +19,16 @@ _consumer = Decoder(Consumer)
 _subscription = Decoder(Subscription)
 
 
+_RECENT = 10_000
+"""Partitions written last that are kept in memory: those that are pushed to all the time."""
+
+
 class CatalogueRows(Rows):
     """Queues are few and are kept in memory; partitions and consumers are read when needed."""
 
     def _load(self) -> None:
         super()._load()
+        self._recent: dict[int, Partition] = {}
         self._queues = {
             queue.number: queue
             for queue in (_queue(value) for _, value in self._db.scan(b"q", b"r"))
@@ -111,8 +116,11 @@ class CatalogueRows(Rows):
     def partition(self, queue: int, partition: int) -> Partition | None:
         if queue not in self._queues:
             return None
-        value = self._db.get(keys.partition_key(queue, partition))
-        return None if value is None else _partition(value)
+        known = self._recent.get(partition)
+        if known is None:
+            value = self._db.get(keys.partition_key(queue, partition))
+            known = None if value is None else _partition(value)
+        return known if known and known.queue == queue else None
 
     def consumer(self, queue: int, partition: int, group: str) -> Consumer | None:
         value = self._db.get(keys.consumer_key(queue, partition, group))
@@ -124,6 +132,9 @@ class CatalogueRows(Rows):
 
     def _put_partition(self, batch: WriteBatch, partition: Partition) -> None:
         batch.put(keys.partition_key(partition.queue, partition.number), encode(partition))
+        if len(self._recent) >= _RECENT:
+            self._recent.clear()
+        self._recent[partition.number] = partition
 
     def _end(self, partition: int) -> Offset:
         """The end of a partition whose queue is not known; needed only if it holds nothing."""

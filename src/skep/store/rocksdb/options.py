@@ -22,7 +22,7 @@ def database_options() -> Options:
     # Two cores: one background thread beside the one that serves.
     options.set_max_background_jobs(2)
     # All memtables together. With the block cache this bounds what RocksDB takes.
-    options.set_db_write_buffer_size(32 * _MB)
+    options.set_db_write_buffer_size(24 * _MB)
     # Bounds the time to open after a crash: the log is read at a few hundred MB/s.
     options.set_max_total_wal_size(128 * _MB)
     options.set_keep_log_file_num(2)
@@ -51,4 +51,4 @@ def _column_family(*, write_buffer: int) -> Options:
     return options
 
 
-_CACHE = Cache(32 * _MB)
+_CACHE = Cache(8 * _MB)

@@ -112,6 +112,7 @@ class RemovingRows(LogRows, TraceRows):
         dead_messages = b"u" + keys.pack(partition.number)
         batch.delete_range(dead_messages, keys.after(dead_messages))
         batch.delete(keys.partition_key(partition.queue, partition.number))
+        self._recent.pop(partition.number, None)
         self._write(batch)
         yield
 
