@@ -249,6 +249,7 @@ class Broker:
         await self._store.backup(Path(path))
 
     async def stats(self) -> StoreStats:
+        """What the store says about itself."""
         return await self._store.stats()
 
     async def _settle(self, lease_id: LeaseId, verdicts: Sequence[Verdict] | None) -> Settlement:

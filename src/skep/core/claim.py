@@ -1,5 +1,7 @@
 """Preparing a lease: what a partition holds for a group now, and the state that reserves it."""
 
+from itertools import takewhile
+
 import msgspec
 
 from skep.core import lease as leases
@@ -69,7 +71,7 @@ class Claiming:
             messages=stop - consumer.cursor,
             size=self._limits.pop_bytes,
         )
-        visible = [segment for segment in segments if visible_at(options, segment) <= now]
+        visible = list(takewhile(lambda segment: visible_at(options, segment) <= now, segments))
         if not visible:
             if segments:
                 self._catalogue.adjust(group, partition, oldest_at=segments[0].created_at)

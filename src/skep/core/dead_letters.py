@@ -83,11 +83,13 @@ class DeadLetters:
         from_: datetime | None = None,
         to: datetime | None = None,
     ) -> int:
+        """How many there are, with the filter of ``list``."""
         return await self._store.count_dead_letters(
             self._filter(queue, group, partition, from_, to)
         )
 
     async def get(self, queue: str, number: int) -> FailedMessage:
+        """One dead letter by its number."""
         return self._shown(await self._letter(queue, number))
 
     async def replay(self, queue: str, numbers: Sequence[int]) -> Sequence[Receipt]:
@@ -129,6 +131,7 @@ class DeadLetters:
     async def delete_all(
         self, queue: str, *, group: str | None = None, partition: str | None = None
     ) -> int:
+        """Throw away every dead letter there is now; return how many."""
         numbers = await self._all(queue, group, partition)
         for start in range(0, len(numbers), _STEP):
             await self.delete(queue, numbers[start : start + _STEP])

@@ -1,5 +1,7 @@
 """Giving up messages that waited longer than their queue allows."""
 
+from itertools import takewhile
+
 from skep.core import lease as leases
 from skep.core.catalogue import Catalogue
 from skep.core.committer import Committer
@@ -43,7 +45,7 @@ class Evicting:
             segments = await self._reading.segments(
                 partition, consumer.cursor, messages=STEP, size=1 << 20
             )
-            late = [s for s in segments if waited_too_long(options, s.created_at, now)]
+            late = list(takewhile(lambda s: waited_too_long(options, s.created_at, now), segments))
             if not late:
                 if segments:
                     self._catalogue.adjust(group, partition, oldest_at=segments[0].created_at)

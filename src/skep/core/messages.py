@@ -34,6 +34,7 @@ class Messages:
         self._limits = limits
 
     async def get(self, message_id: UUID) -> Message:
+        """One message by its id; ``MessageNotFound`` if it is not kept any more."""
         partition, offset = self._place(message_id)
         found = await self._reading.message(partition, offset)
         if found is None:
@@ -47,6 +48,7 @@ class Messages:
         return None if offset is None else await self._reading.message(state, offset)
 
     async def offset_of(self, partition: PartitionState, transaction_id: str) -> Offset | None:
+        """Where a transaction id is, chosen or derived."""
         check_transaction_id("transaction_id", transaction_id)
         offset = await self._store.find_offset(partition.number, transaction_id)
         if offset is not None:

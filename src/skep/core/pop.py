@@ -81,9 +81,11 @@ class Popping:
                         lease_seconds=request.lease_seconds,
                     ),
                 )
-            if delivery is not None or self._closed or self._clock.now() >= until:
+            if delivery is not None or self._clock.now() >= until:
                 return delivery
             await self._catalogue.waiting.park(_places(request, groups, only), until)
+            if self._closed:
+                return None
 
     def close(self) -> None:
         """Let everybody who waits go home empty-handed."""

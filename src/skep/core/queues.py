@@ -64,6 +64,7 @@ class Queues:
         return (await self._catalogue.configure(config)).config
 
     def get(self, queue: str) -> Queue:
+        """The configuration of a queue."""
         return self._catalogue.queue(queue).config
 
     def list(self, *, namespace: str | None = None, task: str | None = None) -> list[Queue]:
@@ -71,6 +72,7 @@ class Queues:
         return [state.config for state in self.matching(namespace, task)]
 
     def matching(self, namespace: str | None, task: str | None) -> Sequence[QueueState]:
+        """As ``list``, but what the broker knows of them."""
         found = [
             state
             for state in self._catalogue.queues.values()
@@ -80,10 +82,12 @@ class Queues:
         return sorted(found, key=lambda q: (-q.config.options.priority, q.config.name))
 
     def partitions(self, queue: str) -> Iterator[PartitionStats]:
+        """The partitions of a queue, oldest first."""
         state = self._catalogue.queue(queue)
         return (_partition_stats(partition) for partition in state.partitions.values())
 
     async def stats(self, queue: str) -> QueueStats:
+        """A queue in numbers."""
         state = self._catalogue.queue(queue)
         config = state.config
         return QueueStats(

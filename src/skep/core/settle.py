@@ -117,21 +117,25 @@ class Settling:
         )
 
     def extend(self, plan: Plan, lease_id: LeaseId, seconds: int) -> Instant:
-        """Keep a lease for at least ``seconds`` from now; return when it ends."""
+        """Keep a lease for at least ``seconds`` from now; return when it ends.
+
+        What the same plan has settled before is not held any more, and is left alone.
+        """
         now = self._clock.now()
         ends: list[Instant] = []
         for group, partition in self._catalogue.lease(lease_id):
             state = leases.extend(plan.consumer(group, partition), seconds=seconds, now=now)
-            if state.lease is None:
-                raise LeaseLost(lease_id)
-            plan.put(group, partition, state)
-            ends.append(state.lease.expires_at)
-        return min(ends)
+            if state.lease is not None:
+                plan.put(group, partition, state)
+                ends.append(state.lease.expires_at)
+        return min(ends, default=now)
 
 
 def _sort(verdicts: Sequence[Verdict]) -> dict[int, list[Verdict]]:
     by_partition: dict[int, list[Verdict]] = {}
     for index, verdict in enumerate(verdicts):
+        if not isinstance(verdict, Verdict):
+            raise Invalid(f"verdicts[{index}]", f"must be a Verdict, not {type(verdict).__name__}")
         if verdict.status not in STATUSES:
             raise Invalid(
                 f"verdicts[{index}].status", f"{verdict.status!r} is none of {sorted(STATUSES)}"

@@ -7,7 +7,6 @@ from skep.core.catalogue import Catalogue
 from skep.core.evict import Evicting
 from skep.core.queues import Queues
 from skep.core.state import PartitionState, QueueState
-from skep.errors import SkepError
 from skep.model.names import SECOND, Instant, Offset
 from skep.store.protocol import Store
 
@@ -55,8 +54,8 @@ class Sweeper:
             await asyncio.sleep(interval)
             try:
                 await self.sweep()
-            except SkepError as error:
-                _log.error("sweeping stopped early: %s", error)
+            except Exception:
+                _log.exception("sweeping stopped early; it starts again in %s s", interval)
 
     async def _sweep_queue(self, queue: QueueState) -> int:
         options = queue.config.options

@@ -91,5 +91,6 @@ class Traces:
         return await self._store.named_events(name, before=before, limit=limit)
 
     async def names(self, *, after: str = "", limit: int = 100) -> list[TraceName]:
+        """The names that events carry, in order, from behind ``after``."""
         check_count("limit", limit, least=1, most=self._limits.page)
         return await self._store.trace_names(after=after, limit=limit)

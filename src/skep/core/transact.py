@@ -13,7 +13,7 @@ from skep.core.push import Batch, Pushing
 from skep.core.settle import Plan, Settlement, Settling
 from skep.core.state import Room
 from skep.errors import Conflict, Invalid, KeyReused, QueueNotFound
-from skep.model.change import Append, Appended, Applied, Gone, IdempotencyKey, Reused
+from skep.model.change import Append, Appended, Applied, Change, Gone, IdempotencyKey, Reused
 from skep.model.message import Draft, Receipt
 from skep.model.names import LeaseId, check_count, check_lease_id, check_transaction_id
 from skep.store.protocol import Store
@@ -92,6 +92,8 @@ class Transacting:
         ]
         once = None if key is None else _once(key, operations, required)
         if once and (earlier := await self._store.find_outcome(once)):
+            # It may be so fresh that its sync is under way: an empty change ends after that.
+            await self._committer.submit(Change())
             return _answer(earlier, once, batches, [])
         with Room() as room:
             appends: list[Append] = []

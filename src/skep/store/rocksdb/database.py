@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rocksdict import Checkpoint, Rdict, ReadOptions, WriteBatch
 
-from skep.errors import Corrupted, Invalid, OutcomeUnknown, StoreFailed, Unavailable
+from skep.errors import Closed, Corrupted, Invalid, OutcomeUnknown, StoreFailed, Unavailable
 from skep.store.rocksdb.lock import DirectoryLock
 from skep.store.rocksdb.options import database_options, segment_options
 
@@ -35,26 +35,32 @@ class Database:
         self.segments = self._db.get_column_family_handle("segments")
         self._syncer = ThreadPoolExecutor(1, thread_name_prefix="skep-sync")
         self._failure: str | None = None
+        self._closed = False
 
     def get(self, key: bytes) -> bytes | None:
+        self._check_open()
         value: bytes | None = self._db.get(key)
         return value
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        self._check_open()
         return list(self._db.get(list(keys)) or ())
 
     def scan(
         self, lower: bytes, upper: bytes, *, backwards: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         """The entries of ``[lower, upper)`` in order, or in the opposite order."""
+        self._check_open()
         return _scan(self._db, lower, upper, backwards=backwards)
 
     def scan_segments(
         self, lower: bytes, upper: bytes, *, backwards: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
+        self._check_open()
         return _scan(self._segments, lower, upper, backwards=backwards)
 
     def get_segment(self, key: bytes) -> bytes | None:
+        self._check_open()
         value: bytes | None = self._segments.get(key)
         return value
 
@@ -74,6 +80,8 @@ class Database:
             raise self._failed(error) from error
 
     def check(self) -> None:
+        """Raise if nothing can be written any more."""
+        self._check_open()
         if self._failure is not None:
             raise StoreFailed(self._failure)
 
@@ -87,12 +95,17 @@ class Database:
         return sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file())
 
     def close(self) -> None:
+        self._closed = True
         self._syncer.shutdown()
         # A handle of a column family keeps the database open as long as it lives.
         del self.segments
         self._segments.close()
         self._db.close()
         self._lock.release()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed
 
     def _failed(self, error: Exception) -> OutcomeUnknown:
         self._failure = str(error)

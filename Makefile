@@ -1,0 +1,57 @@
+# Everything a newcomer needs. `make help` lists it.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-long lint format bench lock clean tools
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+run: $(READY) ## See it work: push, pop, crash, recover
+	$(BIN)/python examples/crash_and_recover.py
+
+test: $(READY) tools lint ## Run every suite
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+test-long: $(READY) tools ## Crash, kill and search for hours rather than minutes
+	SKEP_EXAMPLES=2000 SKEP_KILLS=200 $(BIN)/python -m pytest -n 2 tests/machine tests/faults --timeout 7200
+
+lint: $(READY) ## Check style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(READY) ## Put the code into shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY) ## Measure beside the bare store, in one run
+	$(BIN)/python -m benchmarks.embedded
+
+lock: $(READY) ## Resolve the dependencies anew
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev \
+		--generate-hashes --no-emit-index-url --no-annotate --no-header --upgrade \
+		pyproject.toml -o requirements.lock
+
+clean: ## Remove the environment and all that was made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# The tests watch system calls: they need strace, which is a package of the system.
+tools:
+	@command -v strace >/dev/null || { \
+		echo "installing strace"; apt-get update -qq && apt-get install -y -qq strace; } || { \
+		echo "strace is missing: install it with your package manager"; exit 1; }
+
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $(READY)
