@@ -183,7 +183,6 @@ async def test_an_append_that_names_the_wrong_queue_is_gone(store: Store, alice:
     assert await payloads(store, alice) == []
 
 
-@pytest.mark.xfail(reason="round.py makes a segment of no messages")
 async def test_an_append_of_no_messages_leaves_no_trace(
     store: Store, orders: Queue, alice: Partition
 ) -> None:

@@ -1,12 +1,10 @@
 """Preparing a lease: what a partition holds for a group now, and the state that reserves it."""
 
-from itertools import takewhile
-
 import msgspec
 
 from skep.core import lease as leases
 from skep.core.catalogue import Catalogue
-from skep.core.eligibility import due_at, visible_at
+from skep.core.eligibility import due_at, visible
 from skep.core.limits import Limits
 from skep.core.reading import Reading
 from skep.core.state import GroupState, PartitionState
@@ -71,19 +69,19 @@ class Claiming:
             messages=stop - consumer.cursor,
             size=self._limits.pop_bytes,
         )
-        visible = list(takewhile(lambda segment: visible_at(options, segment) <= now, segments))
-        if not visible:
+        ripe = visible(options, segments, now)
+        if not ripe:
             if segments:
                 self._catalogue.adjust(group, partition, oldest_at=segments[0].created_at)
             return None
-        messages, end = self._messages(partition, consumer, visible, stop, budget)
+        messages, end = self._messages(partition, consumer, ripe, stop, budget)
         if take.auto_ack or not messages:
             state = leases.pass_over(
                 consumer,
                 end,
                 consumed=len(messages),
                 now=now,
-                oldest_at=visible[-1].created_at,
+                oldest_at=ripe[-1].created_at,
             )
         else:
             state = leases.grant(
@@ -93,7 +91,7 @@ class Claiming:
                 skipped=_skipped(consumer.cursor, end, messages),
                 now=now,
                 seconds=take.lease_seconds or options.lease_time,
-                oldest_at=visible[0].created_at,
+                oldest_at=ripe[0].created_at,
             )
         known = group.consumers.get(partition.number)
         update = ConsumerUpdate(

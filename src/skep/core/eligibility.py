@@ -1,5 +1,7 @@
 """When a partition may be delivered to a group. Pure: no clock, no store."""
 
+from itertools import takewhile
+
 from skep.model.consumer import Consumer
 from skep.model.names import SECOND, Instant, Offset
 from skep.model.queue import QueueOptions
@@ -28,12 +30,17 @@ def due_at(
     return due
 
 
-def visible_at(options: QueueOptions, segment: Segment) -> Instant:
-    """When the delay of the messages of a segment is over."""
-    return segment.created_at + options.delayed_processing * SECOND
+def visible(options: QueueOptions, segments: list[Segment], now: Instant) -> list[Segment]:
+    """The first segments whose delay is over, up to the first whose is not: order comes first."""
+    newest = now - options.delayed_processing * SECOND
+    return list(takewhile(lambda segment: segment.created_at <= newest, segments))
+
+
+def too_late(options: QueueOptions, segments: list[Segment], now: Instant) -> list[Segment]:
+    """The first segments that waited longer than the queue allows: to be given up."""
+    return list(takewhile(lambda s: waited_too_long(options, s.created_at, now), segments))
 
 
 def waited_too_long(options: QueueOptions, created_at: Instant, now: Instant) -> bool:
-    """Whether a message of this age is to be given up instead of being delivered."""
     limit = options.max_wait_time_seconds * SECOND
     return bool(limit) and created_at + limit < now

@@ -1,11 +1,9 @@
 """Giving up messages that waited longer than their queue allows."""
 
-from itertools import takewhile
-
 from skep.core import lease as leases
 from skep.core.catalogue import Catalogue
 from skep.core.committer import Committer
-from skep.core.eligibility import EXCEEDED_WAIT, waited_too_long
+from skep.core.eligibility import EXCEEDED_WAIT, too_late, waited_too_long
 from skep.core.reading import Reading
 from skep.core.state import GroupState, PartitionState
 from skep.model import ranges
@@ -45,7 +43,7 @@ class Evicting:
             segments = await self._reading.segments(
                 partition, consumer.cursor, messages=STEP, size=1 << 20
             )
-            late = list(takewhile(lambda s: waited_too_long(options, s.created_at, now), segments))
+            late = too_late(options, segments, now)
             if not late:
                 if segments:
                     self._catalogue.adjust(group, partition, oldest_at=segments[0].created_at)
