@@ -6,39 +6,42 @@ from collections import OrderedDict, deque
 from skep.model.names import Offset
 from skep.model.segment import Segment, until_enough
 
-_PER_MESSAGE = 100
 _PER_SEGMENT = 600
-"""Bytes that a message and a segment cost in memory besides the payloads."""
+_PER_MESSAGE = 100
+_PER_MESSAGE_READ = 8
+"""Bytes that a segment and a message cost besides the payloads. What was pushed here is kept as
+the objects it came in; what was read is one buffer."""
 
 
 class TailCache:
-    """The newest segments of each partition, and the one read last where a reader is behind.
+    """The newest segments of each partition, and the ones read last by who is behind.
 
     What retention removes stays until it is pushed out: nobody asks for it any more.
     """
 
     def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
+        self._capacity = capacity * 2 // 3
         self._size = 0
         self._tails: dict[int, list[Segment]] = {}
         self._order: deque[int] = deque()
         self._read: OrderedDict[int, Segment] = OrderedDict()
+        self._read_capacity = capacity // 3
         self._read_size = 0
 
     def append(self, segment: Segment) -> None:
         """Remember a segment that was just committed."""
         self._tails.setdefault(segment.partition, []).append(segment)
         self._order.append(segment.partition)
-        self._size += _weight(segment)
+        self._size += _weight(segment, _PER_MESSAGE)
         while self._size > self._capacity:
             self._forget_oldest()
 
     def remember(self, segment: Segment) -> None:
-        """Remember a segment that was read from the store, in a small part of the room."""
+        """Remember a segment that was read from the store: the next pop may go on in it."""
         self._forget_read(segment.partition)
         self._read[segment.partition] = segment
-        self._read_size += _weight(segment)
-        while self._read_size > self._capacity // 4:
+        self._read_size += _weight(segment, _PER_MESSAGE_READ)
+        while self._read_size > self._read_capacity:
             self._forget_read(next(iter(self._read)))
 
     def find(self, partition: int, offset: Offset, *, messages: int, size: int) -> list[Segment]:
@@ -55,26 +58,26 @@ class TailCache:
     def drop(self, partition: int) -> None:
         """Forget a partition because a message of it was changed."""
         for segment in self._tails.pop(partition, ()):
-            self._size -= _weight(segment)
+            self._size -= _weight(segment, _PER_MESSAGE)
         self._order = deque(number for number in self._order if number != partition)
         self._forget_read(partition)
 
     def _forget_oldest(self) -> None:
         partition = self._order.popleft()
         tail = self._tails[partition]
-        self._size -= _weight(tail.pop(0))
+        self._size -= _weight(tail.pop(0), _PER_MESSAGE)
         if not tail:
             del self._tails[partition]
 
     def _forget_read(self, partition: int) -> None:
         segment = self._read.pop(partition, None)
         if segment:
-            self._read_size -= _weight(segment)
+            self._read_size -= _weight(segment, _PER_MESSAGE_READ)
 
 
 def _start(segment: Segment) -> Offset:
     return segment.start
 
 
-def _weight(segment: Segment) -> int:
-    return segment.size + _PER_MESSAGE * len(segment.columns) + _PER_SEGMENT
+def _weight(segment: Segment, per_message: int) -> int:
+    return segment.size + per_message * len(segment.columns) + _PER_SEGMENT

@@ -33,8 +33,8 @@ from skep.model.queue import Partition
 from skep.model.segment import DELETED, ENCRYPTED, Columns, Segment, concat
 from skep.model.trace import TraceEvent
 
-MAX_SEGMENT_MESSAGES = 1000
-MAX_SEGMENT_BYTES = 1 << 20
+MAX_SEGMENT_MESSAGES = 500
+MAX_SEGMENT_BYTES = 128 << 10
 """A small pop out of a large segment reads the whole of it, so segments stay small."""
 
 

@@ -1,7 +1,7 @@
 """Segments and the journal in RocksDB."""
 
 from collections.abc import Sequence
-from itertools import islice
+from itertools import islice, starmap
 
 from rocksdict import WriteBatch
 
@@ -16,11 +16,12 @@ class LogRows(CatalogueRows):
     async def read(
         self, partition: int, offset: Offset, *, messages: int, size: int
     ) -> list[Segment]:
-        entries = self._db.scan_segments(
-            self._segment_start(partition, offset), keys.after(keys.pack(partition))
-        )
-        segments = (columns.decode(key, value) for key, value in entries)
-        return until_enough(segments, offset, messages=messages, size=size)
+        first, behind = keys.pack(partition), keys.after(keys.pack(partition))
+        here = keys.segment_key(partition, offset)
+        holding = next(self._db.scan_segments(first, here + b"\x00", backwards=True), (here, b""))
+        segments = starmap(columns.decode, self._db.scan_segments(holding[0], behind))
+        kept = (segment for segment in segments if segment.end > offset)
+        return until_enough(kept, offset, messages=messages, size=size)
 
     async def find_offset(self, partition: int, transaction_id: str) -> Offset | None:
         return self.find_offsets(partition, [transaction_id])[0]
@@ -96,11 +97,3 @@ class LogRows(CatalogueRows):
         if value is None:
             raise Corrupted(f"the journal names a segment that is missing: {partition}/{start}")
         return columns.decode(key, value)
-
-    def _segment_start(self, partition: int, offset: Offset) -> bytes:
-        """The key of the segment that holds ``offset``, or of the place where it would be."""
-        here = keys.segment_key(partition, offset)
-        before = next(
-            self._db.scan_segments(keys.pack(partition), here + b"\x00", backwards=True), None
-        )
-        return before[0] if before and columns.decode(*before).end > offset else here
