@@ -7,7 +7,7 @@ from skep.core.encryption import KeyRing
 from skep.core.limits import Limits
 from skep.core.settle import Settlement
 from skep.core.transact import Ack, Extend, Push, Transaction
-from skep.embedded import open
+from skep.embedded import open, restore
 from skep.model.message import Delivery, Draft, Message, Receipt
 from skep.model.queue import Queue, QueueOptions
 
@@ -29,4 +29,5 @@ __all__ = [
     "Verdict",
     "errors",
     "open",
+    "restore",
 ]

@@ -1,4 +1,4 @@
-"""The whole queue in one process."""
+"""The whole queue in one process: opening it, and putting a backup of it in place."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,7 +8,12 @@ from skep.core.broker import Broker
 from skep.core.encryption import KeyRing
 from skep.core.limits import Limits
 from skep.store.clock import Clock
-from skep.store.open import open_store
+from skep.store.open import open_store, restore_store
+
+
+def restore(backup: str | Path, path: str | Path) -> None:
+    """Put a backup in place at ``path``, which must not exist, after checking all of it."""
+    restore_store(Path(backup), Path(path))
 
 
 @asynccontextmanager

@@ -26,6 +26,13 @@ def open_store(url: str | Path, *, clock: Clock | None = None) -> Store:
     raise Invalid("store", f"{scheme}:// is not known; use a path, rocksdb:///path or memory://")
 
 
+def restore_store(backup: Path, path: Path) -> None:
+    """Copy a backup of a directory into place, and check it."""
+    from skep.store.rocksdb.restore import restore  # an extra
+
+    restore(backup, path)
+
+
 def _open_rocksdb(path: Path, clock: Clock | None) -> Store:
     try:
         from skep.store.rocksdb.store import RocksStore  # an extra
