@@ -1,0 +1,30 @@
+"""A broker for each store that can be embedded, on a clock that the test sets."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from skep import Broker
+from skep.store.open import open_store
+from skep.store.protocol import Store
+from skep.testing.clock import ManualClock
+from tests.broker.build import make_broker
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture(params=["memory", "rocksdb"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Store:
+    """For tests that make their own broker, which closes it."""
+    url = "memory://" if request.param == "memory" else tmp_path / "store"
+    return open_store(url, clock=clock)
+
+
+@pytest.fixture
+async def queue(store: Store) -> AsyncIterator[Broker]:
+    async with make_broker(store) as broker:
+        yield broker

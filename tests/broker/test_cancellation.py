@@ -1,0 +1,206 @@
+"""A caller who goes away takes nothing with it."""
+
+import asyncio
+
+import pytest
+
+from skep import Broker
+from skep.testing.clock import ManualClock
+from tests.broker.build import (
+    backlogs,
+    drafts,
+    finish,
+    long_poll,
+    offsets,
+    partitions,
+    pop,
+    pop_all,
+    start,
+    turn,
+)
+
+
+async def gone(task: asyncio.Task[object]) -> None:
+    """Let a task that was cancelled come to its end."""
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_cancelled_poll_takes_no_message(queue: Broker) -> None:
+    await queue.queues.configure("orders")
+    poll = await long_poll(queue)
+    poll.cancel()
+
+    await queue.push("orders", drafts(1))
+
+    await gone(poll)
+    assert offsets(await pop(queue)) == [0]
+
+
+async def test_a_cancelled_poll_is_passed_by(queue: Broker) -> None:
+    await queue.queues.configure("orders")
+    first, second = await long_poll(queue), await long_poll(queue)
+    first.cancel()
+    await gone(first)
+
+    await queue.push("orders", drafts(1))
+
+    assert offsets(await finish(second)) == [0]
+
+
+async def test_a_poll_that_is_cancelled_when_it_was_woken_passes_its_wake_up_on(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await queue.queues.configure("orders", delayed_processing=10)
+    await queue.push("orders", drafts(1))
+    first, second = await long_poll(queue, wait=60), await long_poll(queue, wait=60)
+
+    clock.advance(10)  # wakes the first, which has had no turn yet
+    first.cancel()
+
+    await gone(first)
+    assert offsets(await finish(second)) == [0]
+
+
+async def test_a_wake_up_is_passed_on_as_often_as_needed(queue: Broker, clock: ManualClock) -> None:
+    await queue.queues.configure("orders", delayed_processing=10)
+    await queue.push("orders", drafts(1))
+    polls = [await long_poll(queue, wait=60) for _ in range(10)]
+
+    clock.advance(10)
+    for poll in polls[:9]:
+        poll.cancel()
+
+    assert offsets(await finish(polls[9])) == [0]
+
+
+async def test_a_poll_for_a_partition_passes_its_wake_up_on_to_who_waits_for_any(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await queue.queues.configure("orders", delayed_processing=10)
+    await queue.push("orders", drafts(1, "bob"))
+    anyone = await long_poll(queue, wait=60)
+    bob = await long_poll(queue, partition="bob", wait=60)
+
+    clock.advance(10)
+    bob.cancel()
+
+    await gone(bob)
+    assert partitions(await finish(anyone)) == ["bob"]
+
+
+async def test_a_poll_by_namespace_passes_its_wake_up_on(queue: Broker, clock: ManualClock) -> None:
+    await queue.queues.configure("orders", namespace="shop", delayed_processing=10)
+    await queue.push("orders", drafts(1))
+    first = await long_poll(queue, None, namespace="shop", wait=60)
+    second = await long_poll(queue, wait=60)
+
+    clock.advance(10)
+    first.cancel()
+
+    await gone(first)
+    assert offsets(await finish(second)) == [0]
+
+
+async def test_a_pop_that_is_cancelled_during_its_commit_does_not_hold_the_lease(
+    queue: Broker,
+) -> None:
+    await queue.push("orders", drafts(2))
+    assert await queue.pop("orders", partition="bob") is None
+    cancelled = asyncio.create_task(queue.pop("orders", batch=2))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    await gone(cancelled)
+
+    # Time stands still: if it is delivered, the lease was given back and did not expire.
+    delivery = await finish(await start(queue.pop("orders", batch=2, wait=30)))
+
+    assert offsets(delivery) == [0, 1]
+
+
+async def test_a_poll_that_is_cancelled_during_its_commit_does_not_hold_the_lease(
+    queue: Broker,
+) -> None:
+    await queue.queues.configure("orders")
+    first, second = await long_poll(queue), await long_poll(queue)
+
+    await queue.push("orders", drafts(1))  # the first has asked for its lease when this returns
+    first.cancel()
+
+    await gone(first)
+    assert offsets(await finish(second)) == [0]
+
+
+async def test_a_pop_of_several_partitions_that_is_cancelled_holds_none_of_them(
+    queue: Broker,
+) -> None:
+    await queue.push("orders", [*drafts(1, "alice"), *drafts(1, "bob"), *drafts(1, "carol")])
+    assert await queue.pop("orders", partition="dave") is None
+    cancelled = asyncio.create_task(queue.pop("orders", batch=3, partitions=3))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    await gone(cancelled)
+
+    polls = [await start(queue.pop("orders", wait=30)) for _ in range(3)]
+
+    found = [partitions(await finish(poll)) for poll in polls]
+    assert sorted(found) == [["alice"], ["bob"], ["carol"]]
+
+
+async def test_a_cancelled_pop_is_no_failure(queue: Broker) -> None:
+    await queue.queues.configure("orders", retry_limit=0)
+    await queue.push("orders", drafts(1))
+    assert await queue.pop("orders", partition="bob") is None
+    for _ in range(5):
+        cancelled = asyncio.create_task(queue.pop("orders", wait=30))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        await gone(cancelled)
+
+    delivery = await finish(await start(queue.pop("orders", wait=30)))
+
+    assert offsets(delivery) == [0]
+    assert await queue.dead_letters.list("orders") == []
+
+
+async def test_a_push_that_is_cancelled_during_its_commit_is_whole_or_absent(
+    queue: Broker,
+) -> None:
+    await queue.push("orders", drafts(1))
+    cancelled = asyncio.create_task(queue.push("orders", drafts(3, first=1)))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    await gone(cancelled)
+    await queue.push("orders", drafts(1, first=4))
+
+    found = await pop_all(queue)
+
+    assert found in ([b"0", b"4"], [b"0", b"1", b"2", b"3", b"4"])
+
+
+async def test_an_ack_that_is_cancelled_during_its_commit_leaves_the_lease_in_order(
+    queue: Broker,
+) -> None:
+    await queue.push("orders", drafts(2))
+    delivery = await pop(queue, batch=2)
+    cancelled = asyncio.create_task(queue.ack(delivery, delivery.messages[:1]))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    await gone(cancelled)
+
+    settlement = await queue.ack(delivery)
+
+    assert settlement.released
+    assert backlogs(queue) == {"Default": 0}
+
+
+async def test_cancelling_one_of_many_callers_disturbs_no_other(queue: Broker) -> None:
+    await queue.push("orders", drafts(1))
+    pushes = [asyncio.create_task(queue.push("orders", drafts(1))) for _ in range(10)]
+    await asyncio.sleep(0)
+
+    pushes[4].cancel()
+
+    others = await asyncio.gather(*pushes[:4], *pushes[5:])
+    await turn()
+    assert len({receipt.offset for some in others for receipt in some}) == 9

@@ -1,0 +1,502 @@
+"""How old messages leave a queue."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from skep import Broker, Draft
+from skep.errors import MessageNotFound
+from skep.model.queue import Removal
+from skep.store.protocol import Store
+from skep.testing.clock import ManualClock
+from tests.broker.build import (
+    backlogs,
+    cursors,
+    drafts,
+    make_broker,
+    offsets,
+    payloads,
+    pop,
+    pop_all,
+)
+
+MINUTE = 60
+HOUR = 3600
+
+
+async def keep(queue: Broker, **options: Any) -> None:
+    await queue.queues.configure("orders", retention_enabled=True, **options)
+
+
+async def kept(queue: Broker) -> list[bytes]:
+    """The payloads that the queue still holds, oldest first."""
+    page = await queue.messages.list("orders", limit=1000)
+    return [message.payload for message in reversed(page.messages)]
+
+
+def bounds(queue: Broker) -> dict[str, tuple[int, int]]:
+    return {p.name: (p.start, p.end) for p in queue.queues.partitions("orders")}
+
+
+def lines(history: Sequence[Removal]) -> list[tuple[str, int]]:
+    return [(removal.kind, removal.messages) for removal in history]
+
+
+# By age.
+
+
+@pytest.mark.parametrize(("age", "removed"), [(MINUTE - 1, 0), (MINUTE, 0), (MINUTE + 0.000001, 2)])
+async def test_a_message_goes_when_it_is_older_than_the_retention(
+    queue: Broker, clock: ManualClock, age: float, removed: int
+) -> None:
+    await keep(queue, retention_seconds=MINUTE)
+    await queue.push("orders", drafts(2))
+    clock.advance(age)
+
+    assert await queue.sweep() == removed
+
+    assert len(await kept(queue)) == 2 - removed
+
+
+async def test_a_message_that_nobody_has_read_goes_too(queue: Broker, clock: ManualClock) -> None:
+    await keep(queue, retention_seconds=MINUTE)
+    await queue.pop("orders", group="slow")
+    await queue.push("orders", drafts(2))
+    clock.advance(MINUTE + 1)
+
+    assert await queue.sweep() == 2
+
+    assert await queue.pop("orders", group="slow") is None
+    assert backlogs(queue, group="slow") == {"Default": 0}
+
+
+async def test_younger_messages_stay_and_are_delivered(queue: Broker, clock: ManualClock) -> None:
+    await keep(queue, retention_seconds=MINUTE)
+    await queue.push("orders", drafts(2))
+    clock.advance(MINUTE)
+    await queue.push("orders", drafts(2, first=2))
+    clock.advance(1)
+
+    await queue.sweep()
+
+    assert bounds(queue) == {"Default": (2, 4)}
+    delivery = await pop(queue, batch=10)
+    assert (payloads(delivery), offsets(delivery)) == ([b"2", b"3"], [2, 3])
+
+
+async def test_each_partition_is_judged_by_its_own_messages(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await keep(queue, retention_seconds=MINUTE)
+    await queue.push("orders", drafts(1, "alice"))
+    clock.advance(MINUTE)
+    await queue.push("orders", drafts(1, "bob"))
+    clock.advance(1)
+
+    assert await queue.sweep() == 1
+
+    assert bounds(queue) == {"alice": (1, 1), "bob": (0, 1)}
+
+
+async def test_messages_that_went_in_together_go_together(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await keep(queue, retention_seconds=MINUTE)
+    pushes = [queue.push("orders", drafts(2, first=2 * n)) for n in range(3)]
+    await asyncio.gather(*pushes)
+    clock.advance(MINUTE + 1)
+
+    removed = await queue.sweep()
+
+    assert removed == 6
+    assert bounds(queue) == {"Default": (6, 6)}
+
+
+async def test_what_was_removed_is_not_found_any_more(queue: Broker, clock: ManualClock) -> None:
+    await keep(queue, retention_seconds=MINUTE)
+    (receipt,) = await queue.push("orders", [Draft(b"a", transaction_id="t-1")])
+    clock.advance(MINUTE + 1)
+    await queue.sweep()
+
+    with pytest.raises(MessageNotFound):
+        await queue.messages.get(receipt.id)
+
+    assert await queue.messages.find("orders", "Default", "t-1") is None
+    assert await queue.messages.find("orders", "Default", str(receipt.id)) is None
+
+
+async def test_offsets_go_on_after_everything_was_removed(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await keep(queue, retention_seconds=MINUTE)
+    await queue.push("orders", drafts(3))
+    clock.advance(MINUTE + 1)
+    await queue.sweep()
+
+    (receipt,) = await queue.push("orders", drafts(1, first=3))
+
+    assert receipt.offset == 3
+    assert await pop_all(queue) == [b"3"]
+
+
+async def test_many_small_pushes_all_go_in_one_sweep(queue: Broker, clock: ManualClock) -> None:
+    await keep(queue, retention_seconds=MINUTE)
+    for n in range(250):
+        await queue.push("orders", drafts(1, first=n))
+    clock.advance(MINUTE + 1)
+    await queue.push("orders", drafts(1, first=250))
+
+    assert await queue.sweep() == 250
+
+    assert await kept(queue) == [b"250"]
+
+
+async def test_every_queue_is_swept_by_its_own_rule(queue: Broker, clock: ManualClock) -> None:
+    for name, seconds in (("short", MINUTE), ("long", HOUR)):
+        await queue.queues.configure(name, retention_enabled=True, retention_seconds=seconds)
+        await queue.push(name, drafts(1))
+    clock.advance(MINUTE + 1)
+
+    assert await queue.sweep() == 1
+
+    assert (await queue.queues.stats("short")).messages == 0
+    assert (await queue.queues.stats("long")).messages == 1
+
+
+# Only what is done.
+
+
+async def test_completed_messages_go_when_every_group_has_done_them(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await keep(queue, completed_retention_seconds=MINUTE)
+    for n in range(4):
+        await queue.push("orders", drafts(1, first=n))
+    await queue.ack(await pop(queue, group="fast", batch=4))
+    await queue.ack(await pop(queue, group="slow", batch=2))
+    clock.advance(MINUTE + 1)
+
+    assert await queue.sweep() == 2
+
+    assert await kept(queue) == [b"2", b"3"]
+    assert await pop_all(queue, group="slow", batch=10) == [b"2", b"3"]
+
+
+async def test_completed_messages_stay_until_they_are_old_enough(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await keep(queue, completed_retention_seconds=MINUTE)
+    await queue.push("orders", drafts(1))
+    await queue.ack(await pop(queue))
+    clock.advance(MINUTE)
+
+    assert await queue.sweep() == 0
+
+    clock.advance(0.000001)
+    assert await queue.sweep() == 1
+
+
+async def test_what_is_leased_is_not_done(queue: Broker, clock: ManualClock) -> None:
+    await keep(queue, completed_retention_seconds=MINUTE, lease_time=HOUR)
+    await queue.push("orders", drafts(2))
+    delivery = await pop(queue, batch=2)
+    clock.advance(MINUTE + 1)
+
+    assert await queue.sweep() == 0
+
+    await queue.ack(delivery)
+    assert await queue.sweep() == 2
+
+
+async def test_what_is_acknowledged_behind_a_gap_is_not_removed(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await keep(queue, completed_retention_seconds=MINUTE, lease_time=HOUR)
+    for n in range(3):
+        await queue.push("orders", drafts(1, first=n))
+    delivery = await pop(queue, batch=3)
+    await queue.ack(delivery, delivery.messages[1:])
+    clock.advance(MINUTE + 1)
+
+    assert await queue.sweep() == 0
+
+    await queue.ack(delivery)
+    assert await queue.sweep() == 3
+
+
+async def test_a_group_that_has_read_nothing_holds_everything(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await keep(queue, completed_retention_seconds=MINUTE)
+    await queue.pop("orders", group="slow")
+    await queue.push("orders", drafts(1))
+    await queue.ack(await pop(queue, group="fast"))
+    clock.advance(MINUTE + 1)
+
+    assert await queue.sweep() == 0
+
+    await queue.groups.delete("orders", "slow")
+    assert await queue.sweep() == 1
+
+
+async def test_without_a_group_nothing_is_done(queue: Broker, clock: ManualClock) -> None:
+    await keep(queue, completed_retention_seconds=MINUTE)
+    await queue.push("orders", drafts(2))
+    clock.advance(HOUR)
+
+    assert await queue.sweep() == 0
+
+
+async def test_a_dead_letter_is_done(queue: Broker, clock: ManualClock) -> None:
+    await keep(queue, completed_retention_seconds=MINUTE, retry_limit=0)
+    await queue.push("orders", drafts(1))
+    await queue.fail(await pop(queue))
+    clock.advance(MINUTE + 1)
+
+    assert await queue.sweep() == 1
+
+
+async def test_never_a_part_of_what_was_pushed_together_is_removed(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await keep(queue, completed_retention_seconds=MINUTE)
+    await queue.push("orders", drafts(2))
+    await queue.push("orders", drafts(3, first=2))
+    await queue.ack(await pop(queue, batch=4))
+    clock.advance(MINUTE + 1)
+
+    assert await queue.sweep() == 2
+
+    assert await kept(queue) == [b"2", b"3", b"4"]
+    assert await pop_all(queue, batch=10) == [b"4"]
+
+
+async def test_both_rules_hold_beside_each_other(queue: Broker, clock: ManualClock) -> None:
+    await keep(queue, retention_seconds=HOUR, completed_retention_seconds=MINUTE)
+    for n in range(3):
+        await queue.push("orders", drafts(1, first=n))
+    await queue.ack(await pop(queue))
+    clock.advance(MINUTE + 1)
+
+    assert await queue.sweep() == 1
+    clock.advance(HOUR)
+    assert await queue.sweep() == 2
+
+    history = await queue.queues.removals("orders")
+    assert lines(history) == [("retention", 2), ("completed", 1)]
+
+
+# What does not happen.
+
+
+async def test_nothing_is_removed_where_retention_is_not_enabled(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await queue.queues.configure(
+        "orders", retention_enabled=False, retention_seconds=1, completed_retention_seconds=1
+    )
+    await queue.push("orders", drafts(1))
+    await queue.ack(await pop(queue))
+    clock.advance(HOUR)
+
+    assert await queue.sweep() == 0
+
+    assert await kept(queue) == [b"0"]
+
+
+async def test_nothing_is_removed_where_no_age_is_given(queue: Broker, clock: ManualClock) -> None:
+    await keep(queue)
+    await queue.push("orders", drafts(1))
+    await queue.ack(await pop(queue))
+    clock.advance(1000 * HOUR)
+
+    assert await queue.sweep() == 0
+
+
+async def test_sweeping_twice_removes_nothing_more(queue: Broker, clock: ManualClock) -> None:
+    await keep(queue, retention_seconds=MINUTE)
+    await queue.push("orders", drafts(2))
+    clock.advance(MINUTE + 1)
+    await queue.push("orders", drafts(1, first=2))
+    await queue.sweep()
+    before = await kept(queue), await queue.queues.removals("orders")
+
+    assert await queue.sweep() == 0
+
+    assert (await kept(queue), await queue.queues.removals("orders")) == before
+
+
+async def test_two_sweeps_at_the_same_time_count_each_message_once(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await keep(queue, retention_seconds=MINUTE)
+    for n in range(5):
+        await queue.push("orders", drafts(1, f"p{n}"))
+    clock.advance(MINUTE + 1)
+
+    removed = await asyncio.gather(queue.sweep(), queue.sweep(), queue.sweep())
+
+    assert sum(removed) == 5
+    assert bounds(queue) == {f"p{n}": (1, 1) for n in range(5)}
+    assert (await queue.queues.stats("orders")).messages == 0
+    assert sum(n for _, n in lines(await queue.queues.removals("orders"))) == 5
+
+
+async def test_a_push_during_a_sweep_is_kept(queue: Broker, clock: ManualClock) -> None:
+    await keep(queue, retention_seconds=MINUTE)
+    for n in range(150):
+        await queue.push("orders", drafts(1, first=n))
+    clock.advance(MINUTE + 1)
+
+    removed, *_ = await asyncio.gather(
+        queue.sweep(), *(queue.push("orders", drafts(1, first=150 + n)) for n in range(5))
+    )
+
+    assert removed == 150
+    assert await kept(queue) == [b"%d" % n for n in range(150, 155)]
+    assert await pop_all(queue, batch=10) == [b"%d" % n for n in range(150, 155)]
+
+
+# What is written down, and who is told.
+
+
+async def test_every_removal_is_written_down_with_its_rule_and_its_time(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await keep(queue, retention_seconds=MINUTE)
+    (receipt, *_) = await queue.push("orders", drafts(2, "alice"))
+    clock.advance(MINUTE + 1)
+    await queue.sweep()
+
+    (line,) = await queue.queues.removals("orders")
+
+    assert line == Removal(
+        queue=queue.queues.get("orders").number,
+        partition=receipt.partition_number,
+        kind="retention",
+        messages=2,
+        executed_at=clock.now(),
+    )
+
+
+async def test_the_history_comes_newest_first_and_as_much_as_asked_for(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await keep(queue, retention_seconds=MINUTE)
+    for n in range(1, 4):
+        await queue.push("orders", drafts(n))
+        clock.advance(MINUTE + 1)
+        await queue.sweep()
+
+    assert lines(await queue.queues.removals("orders")) == [("retention", n) for n in (3, 2, 1)]
+    assert lines(await queue.queues.removals("orders", limit=1)) == [("retention", 3)]
+
+
+async def test_a_sweep_that_removed_nothing_leaves_no_line(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await keep(queue, retention_seconds=MINUTE)
+    await queue.push("orders", drafts(1))
+    clock.advance(1)
+
+    await queue.sweep()
+
+    assert await queue.queues.removals("orders") == []
+
+
+async def test_a_group_is_told_how_many_messages_it_missed(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await keep(queue, retention_seconds=MINUTE)
+    await queue.push("orders", drafts(1))
+    await queue.ack(await pop(queue, group="slow"))
+    await queue.push("orders", drafts(3, first=1))
+    clock.advance(MINUTE + 1)
+    await queue.push("orders", drafts(2, first=4))
+    await queue.sweep()
+
+    first = await pop(queue, group="slow")
+    await queue.ack(first)
+    second = await pop(queue, group="slow")
+
+    assert (payloads(first), first.truncated) == ([b"4"], 3)
+    assert (payloads(second), second.truncated) == ([b"5"], 0)
+
+
+async def test_a_new_group_has_missed_nothing(queue: Broker, clock: ManualClock) -> None:
+    await keep(queue, retention_seconds=MINUTE)
+    await queue.push("orders", drafts(3))
+    clock.advance(MINUTE + 1)
+    await queue.push("orders", drafts(1, first=3))
+    await queue.sweep()
+
+    delivery = await pop(queue, group="new")
+
+    assert (payloads(delivery), delivery.truncated) == ([b"3"], 0)
+
+
+async def test_a_group_in_the_middle_of_what_was_removed_goes_on_behind_it(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await keep(queue, retention_seconds=MINUTE, lease_time=HOUR)
+    await queue.push("orders", drafts(4))
+    delivery = await pop(queue, batch=4)
+    await queue.ack(delivery, delivery.messages[:1])
+    clock.advance(MINUTE + 1)
+    await queue.push("orders", drafts(1, first=4))
+    await queue.sweep()
+
+    assert cursors(queue) == {"Default": 4}
+    assert backlogs(queue) == {"Default": 1}
+    await queue.ack(delivery)
+    assert await pop_all(queue, batch=10) == [b"4"]
+
+
+async def test_a_batch_that_failed_and_was_removed_does_not_hold_the_partition(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await keep(queue, retention_seconds=MINUTE, retry_limit=5)
+    await queue.push("orders", drafts(2))
+    await queue.fail(await pop(queue, batch=2))
+    clock.advance(MINUTE + 1)
+    await queue.push("orders", drafts(2, first=2))
+    await queue.sweep()
+
+    delivery = await pop(queue, batch=10)
+
+    assert payloads(delivery) == [b"2", b"3"]
+    assert {message.attempt for message in delivery.messages} == {1}
+
+
+async def test_what_was_removed_stays_removed_for_the_next_process(
+    store: Store, clock: ManualClock
+) -> None:
+    before = await make_broker(store).__aenter__()
+    await keep(before, retention_seconds=MINUTE)
+    await before.push("orders", drafts(2))
+    await before.ack(await pop(before))
+    clock.advance(MINUTE + 1)
+    await before.push("orders", drafts(1, first=2))
+    await before.sweep()
+    expected = bounds(before), cursors(before), backlogs(before)
+
+    async with make_broker(store) as after:
+        found = bounds(after), cursors(after), backlogs(after)
+        delivery = await pop(after)
+
+    assert found == expected == ({"Default": (2, 3)}, {"Default": 2}, {"Default": 1})
+    assert (payloads(delivery), delivery.truncated) == ([b"2"], 1)
+
+
+async def test_traces_of_a_message_go_with_it(queue: Broker, clock: ManualClock) -> None:
+    await keep(queue, retention_seconds=MINUTE)
+    (receipt,) = await queue.push("orders", drafts(1))
+    await queue.traces.record(receipt.id, "info", b"{}", names=["checkout"])
+    clock.advance(MINUTE + 1)
+
+    await queue.sweep()
+
+    assert await queue.traces.events(receipt.id) == []
+    assert await queue.traces.named("checkout") == []

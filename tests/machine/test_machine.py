@@ -1,0 +1,34 @@
+"""The broker against a model of it, rule by rule, on every store.
+
+``SKEP_EXAMPLES=2000 pytest tests/machine`` looks longer, and somewhere else each time.
+"""
+
+import os
+
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.machine.consuming import ConsumingMachine
+from tests.machine.crashing import CrashingMachine
+
+EXAMPLES = int(os.environ.get("SKEP_EXAMPLES", "0"))
+
+
+def _settings(examples: int) -> settings:
+    return settings(
+        max_examples=EXAMPLES or examples,
+        derandomize=not EXAMPLES,
+        stateful_step_count=40,
+        deadline=None,
+        database=None,
+        print_blob=True,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def test_the_broker_in_memory_does_what_the_model_does() -> None:
+    run_state_machine_as_test(ConsumingMachine, settings=_settings(120))  # type: ignore[no-untyped-call]
+
+
+def test_the_broker_on_disk_does_what_the_model_does_through_crashes() -> None:
+    run_state_machine_as_test(CrashingMachine, settings=_settings(60))  # type: ignore[no-untyped-call]

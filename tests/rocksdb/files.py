@@ -1,0 +1,80 @@
+"""The files of a store, as a crash or a bad disk leaves them behind."""
+
+import shutil
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.rocksdb.build import LOG, open_store, push_numbers, start
+
+BLOCK = 32 * 1024
+_HEADER = struct.Struct("<IHB")
+
+
+class Record(NamedTuple):
+    """A record of RocksDB's log: checksum (4 bytes), length (2), type (1), payload."""
+
+    at: int
+    length: int
+
+    @property
+    def places(self) -> dict[str, int]:
+        return {
+            "checksum": self.at,
+            "length": self.at + 4,
+            "high length": self.at + 5,
+            "type": self.at + 6,
+            "payload": self.at + _HEADER.size,
+            "middle": self.at + _HEADER.size + self.length // 2,
+            "last byte": self.at + _HEADER.size + self.length - 1,
+        }
+
+
+def records(log: bytes) -> Iterator[Record]:
+    at = 0
+    while at < len(log):
+        if BLOCK - at % BLOCK < _HEADER.size:
+            at += BLOCK - at % BLOCK
+        record = Record(at, _HEADER.unpack_from(log, at)[1])
+        yield record
+        at += _HEADER.size + record.length
+
+
+async def crashed_store(path: Path, count: int, *, flushed: bool = False) -> Path:
+    """What is on disk of a store with ``count`` numbers whose process ended without closing."""
+    store = open_store(path / "live")
+    await push_numbers(store, await start(store), 0, count)
+    if flushed:
+        store._db._db.flush()
+        store._db._segments.flush()
+    crashed = shutil.copytree(path / "live", path / "crashed")
+    await store.close()
+    return crashed
+
+
+def copy(source: Path) -> Path:
+    """A fresh copy to damage and to open, beside the source."""
+    target = source.with_name("copy")
+    shutil.rmtree(target, ignore_errors=True)
+    return shutil.copytree(source, target)
+
+
+def flip(path: Path, at: int, bit: int = 0) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1 << bit
+    path.write_bytes(data)
+
+
+def tables(path: Path) -> list[Path]:
+    """The two tables of a store that was flushed once: records, then segments."""
+    first, second = sorted(path.glob("*.sst"))
+    return [first, second]
+
+
+def manifest(path: Path) -> Path:
+    return path / (path / "CURRENT").read_text().strip()
+
+
+def log_of(path: Path) -> Path:
+    return path / LOG

@@ -1,0 +1,510 @@
+"""How messages, groups of them and whole queues leave, and what stays."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from skep.model.change import Applied, Change, Gone
+from skep.model.consumer import Consumer
+from skep.model.names import SECOND
+from skep.model.queue import Partition, Queue, Removal, Subscription
+from skep.model.segment import DELETED, ENCRYPTED
+from skep.store.protocol import Store
+from skep.testing.clock import ManualClock
+from tests.store.build import (
+    TRACE,
+    UNKNOWN,
+    Entry,
+    append,
+    append_ids,
+    appended,
+    bounds,
+    columns,
+    commit_one,
+    entries,
+    event,
+    fresh,
+    give_up,
+    key,
+    letters,
+    make_partition,
+    make_queue,
+    payloads,
+    placed,
+    push,
+    push_each,
+    push_ids,
+    read_all,
+    truncate_all,
+    update,
+)
+
+
+async def truncate(store: Store, partition: Partition, before: int, kind: str = "age") -> Removal:
+    return await store.truncate(partition.queue, partition.number, before, kind=kind)
+
+
+async def delete(store: Store, partition: Partition, offset: int) -> bool:
+    return await store.delete_message(partition.queue, partition.number, offset)
+
+
+# Truncation.
+
+
+async def test_truncation_removes_whole_segments_only(store: Store, alice: Partition) -> None:
+    await store.commit([push(alice, b"a", b"b", b"c")])
+    await store.commit([push(alice, b"d", b"e")])
+
+    removed = [(await truncate(store, alice, before)).messages for before in (2, 4)]
+
+    assert removed == [0, 3]
+    assert bounds(await read_all(store, alice)) == [(3, 5)]
+
+
+async def test_truncation_at_the_end_of_a_segment_removes_it(
+    store: Store, alice: Partition
+) -> None:
+    await push_each(store, alice, b"a", b"b", b"c")
+
+    removed = await truncate(store, alice, 2)
+
+    assert removed.messages == 2
+    assert await entries(store, alice) == [Entry(2, b"c")]
+
+
+async def test_truncation_moves_the_start_and_the_time_of_the_oldest_message(
+    store: Store, clock: ManualClock, alice: Partition
+) -> None:
+    for payload in (b"a", b"b", b"c"):
+        clock.advance(1)
+        await push_each(store, alice, payload)
+
+    await truncate(store, alice, 1)
+
+    known = await fresh(store, alice)
+    assert (known.start, known.end) == (1, 3)
+    assert (known.first_at, known.newest_at) == (clock.now() - SECOND, clock.now())
+
+
+async def test_a_partition_that_was_emptied_goes_on_where_it_was(
+    store: Store, clock: ManualClock, alice: Partition
+) -> None:
+    await push_each(store, alice, b"a", b"b")
+    await truncate_all(store, alice, 2)
+    emptied = await fresh(store, alice)
+    clock.advance(9)
+
+    where = await appended(store, push(alice, b"c"))
+
+    assert (emptied.start, emptied.end, emptied.first_at) == (2, 2, 0)
+    assert where.offsets == [2]
+    again = await fresh(store, alice)
+    assert (again.start, again.end, again.first_at) == (2, 3, clock.now())
+
+
+async def test_truncation_beyond_the_end_removes_what_there_is_and_no_offsets(
+    store: Store, alice: Partition
+) -> None:
+    await push_each(store, alice, b"a", b"b")
+
+    removed = await truncate(store, alice, 1000)
+
+    assert removed.messages == 2
+    assert (await appended(store, push(alice, b"c"))).offsets == [2]
+
+
+async def test_truncation_leaves_other_partitions_alone(
+    store: Store, orders: Queue, alice: Partition, bob: Partition
+) -> None:
+    last = await make_partition(store, orders, "last")
+    for partition in (alice, bob, last):
+        await appended(store, push_ids(partition, "x"))
+
+    await truncate_all(store, bob, 1)
+
+    assert [await payloads(store, p) for p in (alice, bob, last)] == [[b"x"], [], [b"x"]]
+    assert await store.find_offset(alice.number, "x") == 0
+    assert await store.find_offset(last.number, "x") == 0
+
+
+async def test_one_truncation_removes_a_bounded_number_and_the_next_goes_on(
+    store: Store, alice: Partition
+) -> None:
+    await push_each(store, alice, *[b"x"] * 350)
+
+    steps = await truncate_all(store, alice, 340)
+
+    assert sum(steps) == 340
+    assert len(steps) > 1
+    assert (await fresh(store, alice)).start == 340
+    assert len(await read_all(store, alice)) == 10
+
+
+async def test_between_two_steps_of_a_truncation_the_partition_is_in_order(
+    store: Store, clock: ManualClock, alice: Partition
+) -> None:
+    for _ in range(150):
+        await push_each(store, alice, b"x")
+        clock.advance(1)
+
+    removed = await truncate(store, alice, 140)
+
+    known, first = await fresh(store, alice), (await read_all(store, alice))[0]
+    assert 0 < removed.messages < 140
+    assert (known.start, known.first_at) == (first.start, first.created_at)
+    assert first.start == removed.messages
+
+
+async def test_the_ids_of_truncated_messages_are_free_again(store: Store, alice: Partition) -> None:
+    await appended(store, push_ids(alice, "a", "b"))
+    await appended(store, push_ids(alice, "c"))
+    await truncate_all(store, alice, 2)
+
+    where = await appended(store, push_ids(alice, "a", "c"))
+
+    assert where == placed(alice, [3, 2], [1])
+    assert await store.find_offset(alice.number, "b") is None
+
+
+async def test_truncated_messages_are_forgotten_by_their_traces(
+    store: Store, alice: Partition
+) -> None:
+    traced = Change(appends=(append(alice, columns(b"a", traces=[TRACE])),))
+    await appended(store, traced)
+    await appended(store, traced)
+    await store.commit([Change(traces=(event(alice, 0, "story"), event(alice, 1, "story")))])
+
+    await truncate_all(store, alice, 1)
+
+    assert await store.find_trace(TRACE, limit=9) == [(alice.number, 1)]
+    assert await store.trace_events(alice.number, 0) == []
+    assert [e.offset for e in await store.named_events("story", limit=9)] == [1]
+    assert [(n.name, n.events) for n in await store.trace_names(limit=9)] == [("story", 1)]
+
+
+async def test_truncating_nothing_is_a_removal_of_zero_that_is_not_recorded(
+    store: Store, orders: Queue, alice: Partition
+) -> None:
+    await push_each(store, alice, b"a")
+
+    removed = await truncate(store, alice, 0)
+
+    assert removed.messages == 0
+    assert await store.removals(orders.number, limit=9) == []
+    assert (await store.truncate(orders.number, UNKNOWN, 5, kind="age")).messages == 0
+
+
+async def test_the_history_tells_what_was_removed_newest_first(
+    store: Store, clock: ManualClock, orders: Queue, alice: Partition, bob: Partition
+) -> None:
+    await push_each(store, alice, b"a", b"b", b"c")
+    await push_each(store, bob, b"d")
+
+    first = await truncate(store, alice, 1, "retention")
+    clock.advance(1)
+    second = await truncate(store, bob, 1, "completed_retention")
+    third = await truncate(store, alice, 3, "retention")
+
+    assert first == Removal(
+        queue=orders.number,
+        partition=alice.number,
+        kind="retention",
+        messages=1,
+        executed_at=clock.now() - SECOND,
+    )
+    assert await store.removals(orders.number, limit=9) == [third, second, first]
+    assert await store.removals(orders.number, limit=2) == [third, second]
+
+
+async def test_a_line_of_history_may_be_written_for_what_left_by_another_way(
+    store: Store, orders: Queue, alice: Partition
+) -> None:
+    other = await make_queue(store, "other")
+    line = Removal(
+        queue=orders.number, partition=alice.number, kind="eviction", messages=7, executed_at=3
+    )
+
+    await store.record_removal(line)
+
+    assert await store.removals(orders.number, limit=9) == [line]
+    assert await store.removals(other.number, limit=9) == []
+
+
+# One message.
+
+
+async def test_a_deleted_message_is_blank_and_its_neighbours_are_not(
+    store: Store, alice: Partition
+) -> None:
+    made = columns(
+        b"a",
+        b"b",
+        b"c",
+        ids=["1", "2", "3"],
+        traces=[TRACE] * 3,
+        producers=["p", "q", "r"],
+        flags=bytes([0, ENCRYPTED, ENCRYPTED]),
+    )
+    await appended(store, Change(appends=(append(alice, made),)))
+
+    deleted = await delete(store, alice, 1)
+
+    assert deleted is True
+    assert await entries(store, alice) == [
+        Entry(0, b"a", "1", TRACE, "p", 0),
+        Entry(1, b"", None, None, None, DELETED),
+        Entry(2, b"c", "3", TRACE, "r", ENCRYPTED),
+    ]
+
+
+async def test_a_message_without_columns_can_be_deleted_too(store: Store, alice: Partition) -> None:
+    await appended(store, push(alice, b"a", b"b"))
+
+    await delete(store, alice, 0)
+
+    assert await entries(store, alice) == [Entry(0, b"", flag=DELETED), Entry(1, b"b")]
+
+
+async def test_a_deleted_message_does_not_count_in_the_size_of_its_segment(
+    store: Store, alice: Partition
+) -> None:
+    await appended(store, push(alice, b"12345", b"678"))
+
+    await delete(store, alice, 0)
+
+    assert [segment.size for segment in await read_all(store, alice)] == [3]
+
+
+async def test_deleting_moves_no_offset(store: Store, alice: Partition) -> None:
+    await push_each(store, alice, b"a", b"b")
+    before = await fresh(store, alice)
+
+    await delete(store, alice, 0)
+    await delete(store, alice, 1)
+
+    assert await fresh(store, alice) == before
+    assert (await appended(store, push(alice, b"c"))).offsets == [2]
+
+
+async def test_a_message_that_is_not_there_is_not_deleted(
+    store: Store, orders: Queue, alice: Partition
+) -> None:
+    await push_each(store, alice, b"a", b"b", b"c")
+    await truncate(store, alice, 1)
+    await delete(store, alice, 1)
+
+    found = [await delete(store, alice, offset) for offset in (0, 1, 2, 3, 1 << 40)]
+
+    assert found == [False, False, True, False, False]
+    assert await store.delete_message(orders.number, UNKNOWN, 0) is False
+
+
+async def test_the_id_of_a_deleted_message_is_free_again(store: Store, alice: Partition) -> None:
+    await appended(store, push_ids(alice, "a", "b"))
+    await delete(store, alice, 0)
+
+    where = await appended(store, push_ids(alice, "a", "b"))
+
+    assert where == placed(alice, [2, 1], [1])
+    assert await store.find_offset(alice.number, "a") == 2
+
+
+async def test_a_deleted_message_is_forgotten_by_its_traces(store: Store, alice: Partition) -> None:
+    made = columns(b"a", b"b", traces=[TRACE] * 2)
+    await appended(store, Change(appends=(append(alice, made),)))
+    await store.commit([Change(traces=(event(alice, 0, "story"), event(alice, 1, "story")))])
+
+    await delete(store, alice, 0)
+
+    assert await store.find_trace(TRACE, limit=9) == [(alice.number, 1)]
+    assert await store.trace_events(alice.number, 0) == []
+    assert [e.offset for e in await store.named_events("story", limit=9)] == [1]
+
+
+async def test_a_deleted_message_does_not_become_a_dead_letter(
+    store: Store, orders: Queue, alice: Partition
+) -> None:
+    await push_each(store, alice, b"secret")
+    await delete(store, alice, 0)
+
+    await store.commit([Change(dead_letters=(give_up(alice, 0),))])
+
+    assert await letters(store, orders) == []
+
+
+@pytest.mark.parametrize("how", ["truncate", "delete"])
+async def test_an_id_that_a_replay_took_over_stays_when_the_old_message_goes(
+    store: Store, alice: Partition, how: str
+) -> None:
+    await appended(store, push_ids(alice, "a"))
+    await appended(store, Change(appends=(append_ids(alice, "a", replay=True),)))
+
+    if how == "truncate":
+        await truncate_all(store, alice, 1)
+    else:
+        await delete(store, alice, 0)
+
+    assert await store.find_offset(alice.number, "a") == 1
+    assert await appended(store, push_ids(alice, "a")) == placed(alice, [1], [0])
+
+
+async def test_truncation_removes_deleted_messages_as_any_other(
+    store: Store, alice: Partition
+) -> None:
+    await appended(store, push_ids(alice, "a", "b"))
+    await delete(store, alice, 0)
+    await appended(store, push_ids(alice, "a"))
+
+    removed = await truncate(store, alice, 2)
+
+    assert removed.messages == 2
+    assert await store.find_offset(alice.number, "a") == 2
+
+
+# A whole queue.
+
+
+async def fill(store: Store, name: str, segments: int = 2) -> tuple[Queue, Partition]:
+    """A queue that holds something of every kind."""
+    queue = await make_queue(store, name)
+    partition = await make_partition(store, queue)
+    for n in range(segments):
+        made = columns(b"x", ids=[f"{n}"], traces=[TRACE])
+        await appended(store, Change(appends=(append(partition, made),)))
+    await truncate(store, partition, 1)
+    await store.subscribe(
+        Subscription(queue=queue.number, group="g", mode="all", from_at=None, created_at=0), []
+    )
+    await store.commit(
+        [
+            Change(
+                consumers=(update(partition, 0, Consumer(version=1)),),
+                dead_letters=(give_up(partition, 1),),
+                traces=(event(partition, 1, name),),
+            )
+        ]
+    )
+    return queue, partition
+
+
+async def contents(store: Store, queue: Queue, partition: Partition) -> dict[str, int]:
+    """How much of everything there is."""
+    found: dict[str, Sequence[object]] = {
+        "queues": [q for q in await store.queues() if q == queue],
+        "partitions": list(await store.partitions(queue.number)),
+        "consumers": list(await store.consumers(queue.number)),
+        "subscriptions": await store.subscriptions(queue.number),
+        "segments": await read_all(store, partition),
+        "journal": await store.read_journal(queue.number, store.lane, 0, limit=999),
+        "heads": list(await store.heads(queue.number)),
+        "dead letters": await letters(store, queue),
+        "history": await store.removals(queue.number, limit=9),
+        "events": await store.trace_events(partition.number, 1),
+        "named events": await store.named_events(queue.name, limit=9),
+        "traced": [
+            at for at in await store.find_trace(TRACE, limit=999) if at[0] == partition.number
+        ],
+    }
+    return {what: len(things) for what, things in found.items()}
+
+
+async def test_nothing_is_left_of_a_deleted_queue(store: Store) -> None:
+    queue, partition = await fill(store, "orders")
+    before = await contents(store, queue, partition)
+
+    await store.delete_queue(queue.number)
+
+    after = await contents(store, queue, partition)
+    assert set(before.values()) == {1}
+    assert set(after.values()) == {0}
+    assert await store.find_offset(partition.number, "1") is None
+    assert (await store.stats()).dead_letters == 0
+
+
+async def test_a_queue_of_many_segments_is_deleted_whole(store: Store) -> None:
+    queue, partition = await fill(store, "orders", segments=250)
+
+    await store.delete_queue(queue.number)
+
+    assert set((await contents(store, queue, partition)).values()) == {0}
+
+
+async def test_deleting_a_queue_leaves_the_queues_beside_it_whole(store: Store) -> None:
+    before, doomed, after = [await fill(store, name) for name in ("a", "b", "c")]
+
+    await store.delete_queue(doomed[0].number)
+
+    assert set((await contents(store, *before)).values()) == {1}
+    assert set((await contents(store, *after)).values()) == {1}
+    assert await store.find_offset(after[1].number, "1") == 1
+
+
+async def test_a_deleted_queue_is_gone_as_soon_as_its_removal_has_begun(store: Store) -> None:
+    queue, partition = await fill(store, "orders", segments=250)
+    other, there = await fill(store, "other")
+
+    removal = asyncio.create_task(store.delete_queue(queue.number))
+    await asyncio.sleep(0)
+    seen = [q.name for q in await store.queues()], list(await store.partitions(queue.number))
+    done = await store.commit([push(partition, b"late"), push(there, b"fine")])
+    await removal
+
+    assert seen == (["other"], [])
+    assert [type(outcome) for outcome in done.outcomes] == [Gone, Applied]
+    assert await store.heads(other.number) == {store.lane: 3}
+
+
+async def test_a_push_to_a_deleted_queue_is_gone(
+    store: Store, orders: Queue, alice: Partition
+) -> None:
+    await store.delete_queue(orders.number)
+
+    outcome = await commit_one(store, push(alice, b"a"))
+
+    assert outcome == Gone()
+    assert await read_all(store, alice) == []
+
+
+async def test_a_queue_of_the_same_name_has_nothing_of_the_old_one(store: Store) -> None:
+    old_queue, old = await fill(store, "orders")
+    await store.delete_queue(old_queue.number)
+
+    queue = await make_queue(store, "orders")
+    new = await make_partition(store, queue, old.name)
+    where = await appended(store, push_ids(new, "0"))
+
+    assert where == placed(new, [0])
+    assert await store.heads(queue.number) == {store.lane: 1}
+    assert list(await store.consumers(queue.number)) == []
+
+
+async def test_numbers_are_never_given_twice(store: Store, orders: Queue) -> None:
+    made = await store.create_partitions(orders.number, ["a", "b"])
+    old = {orders.number, *(partition.number for partition in made)}
+    await store.delete_queue(orders.number)
+
+    queue = await make_queue(store, "orders")
+    again = await store.create_partitions(queue.number, ["a", "b"])
+
+    assert old.isdisjoint({queue.number, *(partition.number for partition in again)})
+    assert min(queue.number, *(partition.number for partition in again)) > max(old)
+
+
+async def test_deleting_a_queue_that_is_not_there_changes_nothing(store: Store) -> None:
+    queue, partition = await fill(store, "orders")
+
+    await store.delete_queue(UNKNOWN)
+
+    assert set((await contents(store, queue, partition)).values()) == {1}
+
+
+async def test_what_happened_once_is_remembered_after_its_queue_is_gone(
+    store: Store, orders: Queue, alice: Partition
+) -> None:
+    once = Change(appends=(append_ids(alice, "a"),), key=key())
+    await commit_one(store, once)
+
+    await store.delete_queue(orders.number)
+
+    assert await commit_one(store, once) == Applied((placed(alice, [0]),), repeated=True)

@@ -1,0 +1,65 @@
+"""The tree of errors, as it is drawn and as it is."""
+
+import inspect
+
+import pytest
+
+from skep import errors
+from skep.errors import Invalid, QueueFull, SkepError
+
+STEP = 4
+"""Characters that a level of the drawing takes."""
+
+
+def drawn() -> dict[str, str]:
+    """The parent of each error in the drawing at the top of the file."""
+    lines = (errors.__doc__ or "").splitlines()
+    lines = lines[lines.index("SkepError") :]
+    parents: dict[str, str] = {}
+    path: list[str] = []
+    for line in lines[: lines.index("")]:
+        level = len(line) - len(line.lstrip("│├└─ "))
+        path[level // STEP :] = [line[level:].split()[0]]
+        if len(path) > 1:
+            parents[path[-1]] = path[-2]
+    return parents
+
+
+def defined() -> dict[str, str]:
+    """The parent of each error that the file defines."""
+    return {
+        name: found.__bases__[0].__name__
+        for name, found in inspect.getmembers(errors, inspect.isclass)
+        if found is not SkepError
+    }
+
+
+def test_the_tree_is_drawn_as_it_is() -> None:
+    assert drawn() == defined()
+
+
+def test_every_error_has_one_parent_and_descends_from_the_root() -> None:
+    found = [error for _, error in inspect.getmembers(errors, inspect.isclass)]
+
+    assert [error.__name__ for error in found if not issubclass(error, SkepError)] == []
+    assert [error.__name__ for error in found if len(error.__bases__) != 1] == []
+
+
+def test_every_error_of_the_tree_is_there_to_be_caught() -> None:
+    assert [name for name in drawn() if not hasattr(errors, name)] == []
+
+
+def test_invalid_says_where_and_why() -> None:
+    error = Invalid("limit", "must be at least 1")
+
+    assert (error.field, error.reason) == ("limit", "must be at least 1")
+    assert str(error) == "limit: must be at least 1"
+
+
+@pytest.mark.parametrize(("depth", "remaining"), [(0, 10), (7, 3), (10, 0), (12, 0)])
+def test_a_full_queue_says_how_much_room_is_left(depth: int, remaining: int) -> None:
+    error = QueueFull("orders", depth=depth, capacity=10)
+
+    assert error.remaining == remaining
+    assert error.code == "QUEUE_FULL"
+    assert f"{depth} of 10" in str(error)
