@@ -17,6 +17,10 @@ from skep.testing.clock import ManualClock
 
 T = TypeVar("T")
 
+_MEMORY = Path("/dev/shm")
+_FAST = _MEMORY if _MEMORY.is_dir() else None
+"""A crash is played with copies, so the disk need not be a real one."""
+
 
 class Subject:
     """A broker with an event loop of its own. Every call ends with everything synced."""
@@ -24,7 +28,7 @@ class Subject:
     def __init__(self, *, on_disk: bool) -> None:
         self.clock = ManualClock()
         self._runner = asyncio.Runner()
-        self._root = Path(mkdtemp(prefix="skep-machine-")) if on_disk else None
+        self._root = Path(mkdtemp(prefix="skep-machine-", dir=_FAST)) if on_disk else None
         self._path = Path()
         self._opened = 0
         self._synced: tuple[str, int] = ("", 0)

@@ -67,13 +67,11 @@ def settle(
     completed, failed, dead, give_back = _sort(consumer, verdicts)
     count = lease.completed + len(completed)
     failures = {failure.offset: failure for failure in (*consumer.failed, *failed)}
-    for offset in completed:
+    for offset in (*completed, *(failure.offset for failure in dead)):
         failures.pop(offset, None)
-    if count and failures:
+    if count:
         dead += failures.values()
         failures.clear()
-    for failure in dead:
-        failures.pop(failure.offset, None)
     acked = ranges.union(
         consumer.acked,
         ranges.from_offsets([*completed, *(failure.offset for failure in dead)]),
@@ -103,13 +101,13 @@ def settle(
 
 def complete_all(consumer: Consumer, *, now: Instant) -> Settled:
     """Settle a whole run as completed, without naming its messages."""
-    rest = ranges.missing(consumer.acked, consumer.cursor, consumer.run_end)
     dead = list(consumer.failed)
-    count = sum(1 for _ in rest) - len(dead)
+    done = ranges.overlap(consumer.acked, consumer.cursor, consumer.run_end)
+    count = max(0, consumer.run_end - consumer.cursor) - done - len(dead)
     state = replace(
         consumer,
         version=consumer.version + 1,
-        acked=((consumer.cursor, consumer.run_end),),
+        acked=ranges.union(consumer.acked, ((consumer.cursor, consumer.run_end),)),
         failed=(),
         messages_consumed=consumer.messages_consumed + count,
         last_consumed_at=now,
@@ -178,6 +176,7 @@ def _advance(settled: Settled) -> None:
         attempt=0,
         retries=0,
         ready_at=0,
+        oldest_at=state.lease.next_at if state.lease else state.oldest_at,
         lease=None,
         failed=(),
         batches_consumed=state.batches_consumed + 1,

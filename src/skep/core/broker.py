@@ -28,10 +28,18 @@ from skep.core.sweeper import Sweeper
 from skep.core.take import Taking
 from skep.core.traces import Traces
 from skep.core.transact import Operation, Transacting, Transaction
-from skep.errors import Closed, Invalid, QueueNotFound
+from skep.errors import Invalid, QueueNotFound
 from skep.model.change import Applied, Change
 from skep.model.message import Delivery, Draft, Message, Receipt
-from skep.model.names import QUEUE_MODE, LeaseId, check_count, check_lease_id, to_datetime
+from skep.model.names import (
+    QUEUE_MODE,
+    LeaseId,
+    check_count,
+    check_label,
+    check_lease_id,
+    check_text,
+    to_datetime,
+)
 from skep.store.protocol import Store, StoreStats
 
 
@@ -67,15 +75,15 @@ class Broker:
         self._committer = Committer(store, self._catalogue.follow, capacity=limits.pending_bytes)
         reading = Reading(store, self._catalogue, keys)
         evicting = Evicting(store, self._catalogue, self._committer, reading)
-        claiming = Claiming(store.clock, self._catalogue, reading, limits)
-        self._pushing = Pushing(self._catalogue, keys)
+        claiming = Claiming(store.clock, self._catalogue, reading)
+        self._pushing = Pushing(store, self._catalogue, keys)
         self._settling = Settling(store.clock, self._catalogue, random or Random())
         self._transacting = Transacting(
-            store, self._committer, self._pushing, self._settling, limits
+            store, self._committer, self._pushing, self._settling, reading, limits
         )
-        self.queues = Queues(store, self._catalogue)
+        self.queues = Queues(store, self._catalogue, self._committer)
         self.groups = Groups(store, self._catalogue, self._committer)
-        taking = Taking(store.clock, self._catalogue, self._committer, claiming, evicting)
+        taking = Taking(store.clock, self._catalogue, self._committer, claiming, evicting, limits)
         self._popping = Popping(store.clock, self._catalogue, self.queues, self.groups, taking)
         self.messages = Messages(store, self._catalogue, reading, limits)
         self.dead_letters = DeadLetters(store, self._catalogue, self._committer, reading, limits)
@@ -105,7 +113,7 @@ class Broker:
         """Take nothing new, answer long polls, finish what is under way, close the store."""
         if self._closed:
             return
-        self._closed = True
+        self._closed = self._catalogue.closed = True
         await self._sweeper.stop()
         self._popping.close()
         self._catalogue.scheduler.close()
@@ -126,10 +134,13 @@ class Broker:
         """
         self._check_open()
         batch = Batch(queue, drafts, self._limits)
+        check_label("producer", producer)
+        self._committer.check(batch.weight)
+        await self._pushing.check(batch)
         state, appends = await self._pushing.prepare(batch, producer)
-        with Room() as room:
-            room.take(state, len(drafts))
-            outcome = await self._committer.submit(Change(appends=tuple(appends)))
+        room = Room()
+        await self._pushing.take_room(state, batch, room)
+        outcome = await self._committer.submit(Change(appends=tuple(appends)), room.give_back)
         if not isinstance(outcome, Applied):
             raise QueueNotFound(queue)
         return batch.receipts(outcome.appended)
@@ -204,8 +215,6 @@ class Broker:
 
     async def settle(self, lease: Delivery | str, verdicts: Sequence[Verdict]) -> Settlement:
         """Say of each message what became of it. A late call raises ``LeaseLost``."""
-        if not verdicts:
-            raise Invalid("verdicts", "must not be empty")
         return await self._settle(_lease_id(lease), verdicts)
 
     async def extend(self, lease: Delivery | str, seconds: int) -> datetime:
@@ -246,10 +255,13 @@ class Broker:
     async def backup(self, path: str | Path) -> None:
         """Write a copy of the store to ``path``, which must not exist, while work goes on."""
         self._check_open()
+        if not isinstance(path, str | Path) or not str(path):
+            raise Invalid("path", "must name a place that does not exist yet")
         await self._store.backup(Path(path))
 
     async def stats(self) -> StoreStats:
         """What the store says about itself."""
+        self._check_open()
         return await self._store.stats()
 
     async def _settle(self, lease_id: LeaseId, verdicts: Sequence[Verdict] | None) -> Settlement:
@@ -260,8 +272,7 @@ class Broker:
         return settlement
 
     def _check_open(self) -> None:
-        if self._closed:
-            raise Closed
+        self._catalogue.check_open()
 
 
 def _lease_id(lease: Delivery | str) -> LeaseId:
@@ -273,6 +284,12 @@ def _lease_id(lease: Delivery | str) -> LeaseId:
 
 
 def _verdicts(messages: Iterable[Message], status: Status, error: str) -> list[Verdict]:
+    check_text("error", error)
+    if not isinstance(messages, Iterable):
+        raise Invalid("messages", f"must be messages, not {type(messages).__name__}")
+    messages = list(messages)
+    if not all(isinstance(message, Message) for message in messages):
+        raise Invalid("messages", "must all be of type Message")
     return [
         Verdict(message.partition_number, message.offset, status, error) for message in messages
     ]

@@ -1,8 +1,10 @@
 """The queues as this process knows them: loaded once, then led by the commits."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import TypeAlias
 
+import msgspec
 from msgspec.structs import replace
 
 from skep.core import lease as leases
@@ -10,12 +12,21 @@ from skep.core.cache import TailCache
 from skep.core.scheduler import Scheduler
 from skep.core.state import GroupState, PartitionState, QueueState
 from skep.core.waiting import ANY_QUEUE, Waiting
-from skep.errors import GroupNotFound, LeaseLost, PartitionNotFound, QueueNotFound
+from skep.errors import Closed, GroupNotFound, LeaseLost, PartitionNotFound, QueueNotFound
 from skep.model.change import Applied, Change, Commit
 from skep.model.consumer import Consumer
-from skep.model.names import LeaseId
+from skep.model.names import LeaseId, check_text
 from skep.model.queue import Queue, Subscription
 from skep.store.protocol import Store, StoredConsumer
+
+Held: TypeAlias = tuple[GroupState, PartitionState]
+
+
+class _Holding(msgspec.Struct):
+    """What a lease holds; ``broken`` once somebody else took or ended a part of it."""
+
+    places: list[Held]
+    broken: bool = False
 
 
 class Catalogue:
@@ -27,7 +38,8 @@ class Catalogue:
     def __init__(self, store: Store, *, cache_bytes: int) -> None:
         self._store = store
         self._creating = asyncio.Lock()
-        self._leases: dict[LeaseId, list[tuple[GroupState, PartitionState]]] = {}
+        self._leases: dict[LeaseId, _Holding] = {}
+        self.closed = False
         self.queues: dict[str, QueueState] = {}
         self.partitions: dict[int, PartitionState] = {}
         self.cache = TailCache(cache_bytes)
@@ -45,39 +57,56 @@ class Catalogue:
             for number, group_name, state in await self._store.consumers(config.number):
                 group, partition_state = queue.groups.get(group_name), self.partitions.get(number)
                 if group and partition_state:
-                    self._put(group, partition_state, leases.bounded(state, now))
+                    kept = leases.bounded(state, config.options, now)
+                    self._put(group, partition_state, kept, own=False)
             self.refresh_queue(queue)
 
     # Finding.
 
     def queue(self, name: str) -> QueueState:
-        if name not in self.queues:
+        self.check_open()
+        found = self.queues.get(check_text("queue", name))
+        if found is None:
             raise QueueNotFound(name)
-        return self.queues[name]
+        return found
 
     def partition(self, queue: str, name: str) -> PartitionState:
-        found = self.queue(queue).partitions.get(name)
+        found = self.queue(queue).partitions.get(check_text("partition", name))
         if found is None:
             raise PartitionNotFound(queue, name)
         return found
 
     def group(self, queue: str, name: str) -> GroupState:
-        found = self.queue(queue).groups.get(name)
+        found = self.queue(queue).groups.get(check_text("group", name))
         if found is None:
             raise GroupNotFound(queue, name)
         return found
 
-    def lease(self, lease_id: LeaseId) -> list[tuple[GroupState, PartitionState]]:
-        """The places that a lease holds; ``LeaseLost`` if it holds none or has run out."""
-        now = self._store.clock.now()
-        held = [
-            (group, partition)
-            for group, partition in self._leases.get(lease_id, ())
-            if leases.is_live(group.consumer(partition), lease_id, now)
-        ]
-        if not held:
+    def lease(self, lease_id: LeaseId, only: Collection[int] | None = None) -> list[Held]:
+        """The places that a lease holds, all or ``only`` in some partitions.
+
+        ``LeaseLost`` if one of them has run out or is with somebody else.
+        """
+        holding = self._leases.get(lease_id)
+        if holding is None or (only is None and holding.broken):
             raise LeaseLost(lease_id)
-        return held
+        places = [p for p in holding.places if only is None or p[1].number in only]
+        now = self._store.clock.now()
+        for group, partition in places:
+            if not leases.is_live(group.consumer(partition), lease_id, now):
+                raise LeaseLost(lease_id)
+        if only is not None and len(places) != len(only):
+            raise LeaseLost(lease_id)
+        return places
+
+    def holding(self, lease_id: LeaseId) -> list[Held]:
+        """The places that a lease holds, lost or not."""
+        holding = self._leases.get(lease_id)
+        return holding.places if holding else []
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise Closed
 
     # Making.
 
@@ -97,6 +126,7 @@ class Catalogue:
 
     async def configure(self, config: Queue) -> QueueState:
         """Create the queue or replace its configuration."""
+        self.check_open()
         async with self._creating:
             stored = await self._store.put_queue(config)
             found = self.queues.get(config.name)
@@ -104,6 +134,7 @@ class Catalogue:
                 return self._add_queue(stored)
             found.config = stored
         self.refresh_queue(found)
+        self.waiting.wake_all(ANY_QUEUE)
         return found
 
     async def ensure_partitions(
@@ -129,7 +160,7 @@ class Catalogue:
             group = GroupState(queue, subscription)
             queue.groups[subscription.group] = group
             for number, _, state in seeds:
-                self._put(group, self.partitions[number], state)
+                self._put(group, self.partitions[number], state, own=False)
             self.refresh_group(group)
         return queue.groups[subscription.group]
 
@@ -180,32 +211,39 @@ class Catalogue:
             partition = self.partitions.get(update.partition)
             group = partition and partition.queue.groups.get(update.group)
             if partition and group:
-                self._put(group, partition, update.state)
+                self._put(group, partition, update.state, own=update.under_lease)
                 self.scheduler.refresh(group, partition)
 
-    def _put(self, group: GroupState, partition: PartitionState, state: Consumer) -> None:
+    def _put(
+        self, group: GroupState, partition: PartitionState, state: Consumer, *, own: bool
+    ) -> None:
+        """Replace a state. If that ends a lease, it was its ``own`` holder or somebody else."""
         before = group.consumers.get(partition.number)
         old = before.lease.id if before and before.lease else None
         new = state.lease.id if state.lease else None
         if old != new:
             if old is not None:
-                self._unlink(old, group, partition)
+                self._unlink(old, group, partition, own=own)
             if new is not None:
-                self._leases.setdefault(new, []).append((group, partition))
+                self._leases.setdefault(new, _Holding([])).places.append((group, partition))
         group.put(partition, state)
 
-    def _unlink(self, lease_id: LeaseId, group: GroupState, partition: PartitionState) -> None:
-        places = self._leases.get(lease_id, [])
-        if (group, partition) in places:
-            places.remove((group, partition))
-        if not places:
-            self._leases.pop(lease_id, None)
+    def _unlink(
+        self, lease_id: LeaseId, group: GroupState, partition: PartitionState, *, own: bool
+    ) -> None:
+        holding = self._leases.get(lease_id)
+        if holding is None:
+            return
+        holding.places = [p for p in holding.places if p != (group, partition)]
+        holding.broken = holding.broken or not own
+        if not holding.places:
+            del self._leases[lease_id]
 
     def _retire(self, group: GroupState) -> None:
         for number, state in group.consumers.items():
             partition = self.partitions.get(number)
             if state.lease and partition:
-                self._unlink(state.lease.id, group, partition)
+                self._unlink(state.lease.id, group, partition, own=False)
         group.consumers.clear()
         self.scheduler.forget(group)
 

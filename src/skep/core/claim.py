@@ -5,14 +5,13 @@ import msgspec
 from skep.core import lease as leases
 from skep.core.catalogue import Catalogue
 from skep.core.eligibility import due_at, visible
-from skep.core.limits import Limits
 from skep.core.reading import Reading
 from skep.core.state import GroupState, PartitionState
 from skep.model import ranges
 from skep.model.change import ConsumerUpdate
 from skep.model.consumer import Consumer
 from skep.model.message import Message
-from skep.model.names import LeaseId, Offset
+from skep.model.names import Instant, LeaseId, Offset
 from skep.model.segment import Segment
 from skep.store.clock import Clock
 
@@ -38,13 +37,10 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class Claiming:
-    def __init__(
-        self, clock: Clock, catalogue: Catalogue, reading: Reading, limits: Limits
-    ) -> None:
+    def __init__(self, clock: Clock, catalogue: Catalogue, reading: Reading) -> None:
         self._clock = clock
         self._catalogue = catalogue
         self._reading = reading
-        self._limits = limits
 
     async def prepare(
         self,
@@ -53,6 +49,7 @@ class Claiming:
         take: Take,
         *,
         budget: int,
+        size: int,
         lease_id: LeaseId,
     ) -> Claim | None:
         """Read from the group's cursor; None if nothing can be delivered yet."""
@@ -63,11 +60,9 @@ class Claiming:
         if due is None or due > now:
             return None
         stop = self._stop(consumer, partition, budget)
+        # One more than is delivered: how old it is decides when this partition's turn is.
         segments = await self._reading.segments(
-            partition,
-            consumer.cursor,
-            messages=stop - consumer.cursor,
-            size=self._limits.pop_bytes,
+            partition, consumer.cursor, messages=stop - consumer.cursor + 1, size=size
         )
         ripe = visible(options, segments, now)
         if not ripe:
@@ -81,7 +76,7 @@ class Claiming:
                 end,
                 consumed=len(messages),
                 now=now,
-                oldest_at=ripe[-1].created_at,
+                oldest_at=_next_at(segments, partition, end, now),
             )
         else:
             state = leases.grant(
@@ -92,6 +87,7 @@ class Claiming:
                 now=now,
                 seconds=take.lease_seconds or options.lease_time,
                 oldest_at=ripe[0].created_at,
+                next_at=_next_at(segments, partition, end, now),
             )
         known = group.consumers.get(partition.number)
         update = ConsumerUpdate(
@@ -101,7 +97,7 @@ class Claiming:
             expected=consumer.version,
             state=state,
         )
-        truncated = consumer.cursor - known.cursor if known else 0
+        truncated = leases.missed(known, partition.start) if known else 0
         return Claim(group, partition, update, messages, truncated)
 
     def _stop(self, consumer: Consumer, partition: PartitionState, budget: int) -> Offset:
@@ -133,6 +129,16 @@ class Claiming:
         if len(messages) > budget:
             end = messages[budget].offset
         return messages[:budget], end
+
+
+def _next_at(
+    segments: list[Segment], partition: PartitionState, end: Offset, now: Instant
+) -> Instant:
+    """When the message at ``end`` was pushed, or before that."""
+    for segment in reversed(segments):
+        if segment.start <= end < segment.end:
+            return segment.created_at
+    return now if end >= partition.end else segments[-1].created_at
 
 
 def _skipped(cursor: Offset, end: Offset, messages: list[Message]) -> ranges.Ranges:

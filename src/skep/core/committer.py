@@ -4,6 +4,8 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
+import msgspec
+
 from skep.errors import Closed, Overloaded
 from skep.model.change import Change, Commit, Outcome
 from skep.store.protocol import Store
@@ -13,6 +15,13 @@ ROUND_CHANGES = 1000
 """What one commit takes at most, so that nobody waits long for somebody else's bytes."""
 
 RETRY_AFTER = 1.0
+
+
+class _Submission(msgspec.Struct, gc=False):
+    change: Change
+    weight: int
+    outcome: asyncio.Future[Outcome]
+    settled: Callable[[], None] | None
 
 
 class Committer:
@@ -30,24 +39,39 @@ class Committer:
         self._store = store
         self._follow = follow
         self._capacity = capacity
-        self._waiting: deque[tuple[Change, int, asyncio.Future[Outcome]]] = deque()
+        self._waiting: deque[_Submission] = deque()
         self._bytes = 0
         self._task: asyncio.Task[None] | None = None
         self._closed = False
 
-    def submit(self, change: Change) -> asyncio.Future[Outcome]:
-        """The outcome of the change, once it is durable."""
-        if self._closed:
-            raise Closed
+    def submit(
+        self, change: Change, settled: Callable[[], None] | None = None
+    ) -> asyncio.Future[Outcome]:
+        """The outcome of the change, once it is durable.
+
+        ``settled`` is called in any case when the change is committed or has failed, also if
+        nobody waits for the outcome any more, and if it is not taken at all.
+        """
         weight = change.weight
-        if self._bytes and self._bytes + weight > self._capacity:
-            raise Overloaded(RETRY_AFTER)
+        try:
+            self.check(weight)
+        except BaseException:
+            if settled:
+                settled()
+            raise
         self._bytes += weight
         outcome = asyncio.get_running_loop().create_future()
-        self._waiting.append((change, weight, outcome))
+        self._waiting.append(_Submission(change, weight, outcome, settled))
         if self._task is None:
             self._task = asyncio.create_task(self._run())
         return outcome
+
+    def check(self, weight: int) -> None:
+        """Raise if a change of this weight would not be taken now."""
+        if self._closed:
+            raise Closed
+        if self._bytes and self._bytes + weight > self._capacity:
+            raise Overloaded(RETRY_AFTER)
 
     async def close(self) -> None:
         """Take no more, and finish what is waiting."""
@@ -62,28 +86,34 @@ class Committer:
         finally:
             self._task = None
 
-    def _next_round(self) -> list[tuple[Change, int, asyncio.Future[Outcome]]]:
+    def _next_round(self) -> list[_Submission]:
         taken = [self._waiting.popleft()]
-        weight = taken[0][1]
+        weight = taken[0].weight
         while self._waiting and len(taken) < ROUND_CHANGES:
-            weight += self._waiting[0][1]
+            weight += self._waiting[0].weight
             if weight > ROUND_BYTES:
                 break
             taken.append(self._waiting.popleft())
         return taken
 
-    async def _commit(self, taken: list[tuple[Change, int, asyncio.Future[Outcome]]]) -> None:
-        changes = [change for change, _, _ in taken]
+    async def _commit(self, taken: list[_Submission]) -> None:
+        changes = [submission.change for submission in taken]
         try:
             commit = await self._store.commit(changes)
             self._follow(changes, commit)
         except Exception as error:
-            for _, _, outcome in taken:
-                if not outcome.done():
-                    outcome.set_exception(error)
+            self._settle(taken)
+            for submission in taken:
+                if not submission.outcome.done():
+                    submission.outcome.set_exception(error)
         else:
-            for (_, _, outcome), result in zip(taken, commit.outcomes, strict=True):
-                if not outcome.done():
-                    outcome.set_result(result)
-        finally:
-            self._bytes -= sum(weight for _, weight, _ in taken)
+            self._settle(taken)
+            for submission, result in zip(taken, commit.outcomes, strict=True):
+                if not submission.outcome.done():
+                    submission.outcome.set_result(result)
+
+    def _settle(self, taken: list[_Submission]) -> None:
+        for submission in taken:
+            self._bytes -= submission.weight
+            if submission.settled:
+                submission.settled()

@@ -11,16 +11,18 @@ from skep.core.catalogue import Catalogue
 from skep.core.committer import Committer
 from skep.core.limits import Limits
 from skep.core.reading import Reading
-from skep.errors import DeadLetterNotFound, PartitionNotFound
+from skep.errors import DeadLetterNotFound, Invalid, PartitionNotFound
 from skep.model.change import Append, Applied, Change, DeadLetterRemoval, Outcome
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
 from skep.model.message import Receipt
-from skep.model.names import Offset, check_count, from_datetime, to_datetime
+from skep.model.names import Offset, check_count, check_label, from_datetime, to_datetime
 from skep.model.segment import ENCRYPTED, Columns
 from skep.store.protocol import Store
 
 _STEP = 200
 """Dead letters sent back or removed at a time."""
+
+MAX_NUMBER = (1 << 63) - 1
 
 
 class FailedMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +72,8 @@ class DeadLetters:
     ) -> list[FailedMessage]:
         """Newest first. ``before`` is the number of the last one of the page before."""
         check_count("limit", limit, least=1, most=self._limits.page)
+        if before is not None:
+            check_count("before", before, most=MAX_NUMBER)
         which = self._filter(queue, group, partition, from_, to)
         letters = await self._store.dead_letters(which, before=before, limit=limit)
         return [self._shown(letter) for letter in letters]
@@ -98,7 +102,7 @@ class DeadLetters:
         Each leaves the dead letters in the same change in which it enters the queue, under
         the transaction id that it had. The first that does not exist stops the rest.
         """
-        letters = [await self._letter(queue, number) for number in numbers]
+        letters = [await self._letter(queue, number) for number in _check_numbers(numbers)]
         receipts: list[Receipt] = []
         for start in range(0, len(letters), _STEP):
             some = letters[start : start + _STEP]
@@ -108,7 +112,9 @@ class DeadLetters:
                     raise DeadLetterNotFound(letter.number)
                 (offset,) = outcome.appended[0].offsets
                 name = self._catalogue.partitions[letter.partition].name
-                receipts.append(Receipt(name, letter.partition, offset, False, letter.chosen_id))
+                receipts.append(
+                    Receipt(name, letter.partition, offset, False, letter.transaction_id)
+                )
         return receipts
 
     async def replay_all(
@@ -121,7 +127,8 @@ class DeadLetters:
         """Throw dead letters away. If one of them does not exist, none is."""
         config = self._catalogue.queue(queue).config
         removals = tuple(
-            DeadLetterRemoval(queue=config.number, number=number) for number in numbers
+            DeadLetterRemoval(queue=config.number, number=number)
+            for number in _check_numbers(numbers)
         )
         outcome = await self._committer.submit(Change(removals=removals))
         if not isinstance(outcome, Applied):
@@ -142,7 +149,7 @@ class DeadLetters:
             raise PartitionNotFound(str(letter.queue), str(letter.partition))
         columns = Columns(
             payloads=[letter.payload],
-            transaction_ids=[letter.chosen_id] if letter.chosen_id else None,
+            transaction_ids=[letter.transaction_id],
             trace_ids=[letter.trace] if letter.trace else None,
             producers=[letter.producer] if letter.producer else None,
             flags=bytes([ENCRYPTED]) if letter.encrypted else None,
@@ -173,9 +180,9 @@ class DeadLetters:
         return numbers[::-1]
 
     async def _letter(self, queue: str, number: int) -> DeadLetter:
-        found = await self._store.find_dead_letter(
-            self._catalogue.queue(queue).config.number, number
-        )
+        config = self._catalogue.queue(queue).config
+        check_count("number", number, most=MAX_NUMBER)
+        found = await self._store.find_dead_letter(config.number, number)
         if found is None:
             raise DeadLetterNotFound(number)
         return found
@@ -190,7 +197,7 @@ class DeadLetters:
     ) -> DeadLetterFilter:
         return DeadLetterFilter(
             queue=self._catalogue.queue(queue).config.number,
-            group=group,
+            group=check_label("group", group),
             partition=None
             if partition is None
             else self._catalogue.partition(queue, partition).number,
@@ -216,3 +223,11 @@ class DeadLetters:
             created_at=to_datetime(letter.created_at),
             failed_at=to_datetime(letter.failed_at),
         )
+
+
+def _check_numbers(numbers: Sequence[int]) -> Sequence[int]:
+    if isinstance(numbers, str | bytes) or not isinstance(numbers, Sequence):
+        raise Invalid("numbers", "must be a sequence of numbers")
+    for number in numbers:
+        check_count("numbers", number, most=MAX_NUMBER)
+    return numbers

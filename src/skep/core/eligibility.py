@@ -32,6 +32,8 @@ def due_at(
 
 def visible(options: QueueOptions, segments: list[Segment], now: Instant) -> list[Segment]:
     """The first segments whose delay is over, up to the first whose is not: order comes first."""
+    if not options.delayed_processing:
+        return segments
     newest = now - options.delayed_processing * SECOND
     return list(takewhile(lambda segment: segment.created_at <= newest, segments))
 

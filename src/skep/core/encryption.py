@@ -14,6 +14,7 @@ from typing import Protocol
 import msgspec
 
 from skep.errors import DecryptionFailed, EncryptionUnavailable, Invalid
+from skep.model.names import check_name
 
 VERSION = 1
 _NONCE = 12
@@ -35,11 +36,10 @@ class KeyRing:
     def __init__(self, keys: Mapping[str, bytes] | None = None, *, current: str | None = None):
         keys = dict(keys or {})
         for key_id, key in keys.items():
-            if not 0 < len(key_id.encode()) < 256:
-                raise Invalid("key id", "must have 1 to 255 bytes")
-            if len(key) != 32:
-                raise Invalid(f"key {key_id!r}", f"must have 32 bytes, not {len(key)}")
-        if keys and current not in keys:
+            check_name("key id", key_id)
+            if not isinstance(key, bytes) or len(key) != 32:
+                raise Invalid(f"key {key_id!r}", "must have 32 bytes")
+        if (keys or current is not None) and current not in keys:
             raise Invalid("current", f"{current!r} is not a key of the ring")
         self._ciphers = {key_id: _cipher(key) for key_id, key in keys.items()}
         self._current = current

@@ -9,7 +9,7 @@ from skep.core.state import GroupState, PartitionState
 from skep.model import ranges
 from skep.model.change import Applied, Change, ConsumerUpdate, GiveUp
 from skep.model.queue import Removal
-from skep.model.segment import Segment
+from skep.model.segment import DELETED, Segment
 from skep.store.protocol import Store
 
 STEP = 500
@@ -67,7 +67,9 @@ class Evicting:
         consumer = group.consumer(partition)
         queue = group.queue.config.number
         end = min(late[-1].end, consumer.cursor + STEP)
-        lost = list(ranges.missing(consumer.acked, consumer.cursor, end))
+        deleted = {o for s in late for o in range(s.start, s.end) if s.flag(o) & DELETED}
+        undone = ranges.missing(consumer.acked, consumer.cursor, end)
+        lost = [offset for offset in undone if offset not in deleted]
         outcome = await self._committer.submit(
             Change(
                 consumers=(

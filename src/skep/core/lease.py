@@ -2,9 +2,11 @@
 
 from msgspec.structs import replace
 
+from skep.core.retry import latest_retry_at
 from skep.model import ranges
 from skep.model.consumer import Consumer, Lease
 from skep.model.names import SECOND, Instant, LeaseId, Offset
+from skep.model.queue import QueueOptions
 from skep.model.ranges import Ranges
 
 
@@ -22,8 +24,12 @@ def grant(
     now: Instant,
     seconds: int,
     oldest_at: Instant,
+    next_at: Instant,
 ) -> Consumer:
-    """Lease the run up to ``end``; ``skipped`` are offsets in it that hold nothing to deliver."""
+    """Lease the run up to ``end``; ``skipped`` are offsets in it that hold nothing to deliver.
+
+    ``oldest_at`` is when the first of the run was pushed, ``next_at`` when what follows it was.
+    """
     again = consumer.run_end > consumer.cursor
     return replace(
         consumer,
@@ -34,7 +40,7 @@ def grant(
         retries=consumer.retries if again else 0,
         ready_at=0,
         oldest_at=oldest_at,
-        lease=Lease(lease_id, now, now + seconds * SECOND),
+        lease=Lease(lease_id, now, now + seconds * SECOND, next_at),
         failed=(),
     )
 
@@ -96,13 +102,25 @@ def from_start(consumer: Consumer, start: Offset) -> Consumer:
     return replace(consumer, cursor=cursor, acked=acked)
 
 
-def bounded(consumer: Consumer, now: Instant) -> Consumer:
-    """The state with a lease that lasts no longer than it was granted for, counted from now.
+def missed(consumer: Consumer, start: Offset) -> int:
+    """How many messages before ``start``, which are no longer kept, the group had not done."""
+    if consumer.cursor >= start:
+        return 0
+    done = ranges.overlap(consumer.acked, consumer.cursor, start)
+    return start - consumer.cursor - done
 
-    The wall clock may have been set back while nobody served the store.
+
+def bounded(consumer: Consumer, options: QueueOptions, now: Instant) -> Consumer:
+    """The state as it may be after the wall clock was set back while nobody served the store.
+
+    A lease lasts no longer than it was granted for, a retry waits no longer than its delay,
+    both counted from now.
     """
     lease = consumer.lease
-    if lease is None or lease.granted_at <= now:
-        return consumer
-    until = now + lease.expires_at - lease.granted_at
-    return replace(consumer, lease=replace(lease, granted_at=now, expires_at=until))
+    if lease is not None and lease.granted_at > now:
+        until = now + lease.expires_at - lease.granted_at
+        consumer = replace(consumer, lease=replace(lease, granted_at=now, expires_at=until))
+    latest = latest_retry_at(options, retries=consumer.retries, now=now)
+    if consumer.ready_at > latest:
+        consumer = replace(consumer, ready_at=latest)
+    return consumer

@@ -1,5 +1,6 @@
 """Looking messages up without a lease, and taking one out."""
 
+import re
 from collections.abc import Iterator
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from skep.core.state import PartitionState
 from skep.errors import Invalid, MessageNotFound
 from skep.model.address import address_of
 from skep.model.message import Message
-from skep.model.names import Offset, check_count, check_transaction_id
+from skep.model.names import Offset, check_count, check_id, check_text, check_transaction_id
 from skep.model.segment import Segment
 from skep.store.protocol import Store
 
@@ -44,20 +45,16 @@ class Messages:
     async def find(self, queue: str, partition: str, transaction_id: str) -> Message | None:
         """The message with this transaction id, chosen by its producer or derived."""
         state = self._catalogue.partition(queue, partition)
-        offset = await self.offset_of(state, transaction_id)
-        return None if offset is None else await self._reading.message(state, offset)
-
-    async def offset_of(self, partition: PartitionState, transaction_id: str) -> Offset | None:
-        """Where a transaction id is, chosen or derived."""
         check_transaction_id("transaction_id", transaction_id)
-        offset = await self._store.find_offset(partition.number, transaction_id)
+        offset = await self._store.find_offset(state.number, transaction_id)
         if offset is not None:
-            return offset
+            return await self._reading.message(state, offset)
         try:
-            number, derived = address_of(UUID(transaction_id))
+            number, offset = address_of(UUID(transaction_id))
         except (ValueError, Invalid):
             return None
-        return derived if number == partition.number and derived < partition.end else None
+        found = await self._reading.message(state, offset) if number == state.number else None
+        return found if found and found.chosen_id is None else None
 
     async def list(
         self,
@@ -88,9 +85,8 @@ class Messages:
         self._catalogue.cache.drop(partition.number)
 
     def _place(self, message_id: UUID) -> tuple[PartitionState, Offset]:
-        if not isinstance(message_id, UUID):
-            raise Invalid("message_id", f"must be a UUID, not {type(message_id).__name__}")
-        number, offset = address_of(message_id)
+        self._catalogue.check_open()
+        number, offset = address_of(check_id("message_id", message_id))
         partition = self._catalogue.partitions.get(number)
         if partition is None or not partition.start <= offset < partition.end:
             raise MessageNotFound(str(message_id))
@@ -150,14 +146,15 @@ class Messages:
 
 
 def _offset(before: str) -> Offset:
-    if not before.isdecimal():
-        raise Invalid("before", f"{before!r} is not the next of a page")
+    if not re.fullmatch(r"[0-9]{1,20}", check_text("before", before)):
+        raise Invalid("before", f"{before[:64]!r} is not the next of a page")
     return int(before)
 
 
 def _positions(before: str) -> dict[int, int]:
-    try:
-        pairs = (part.split(":") for part in before.split(","))
-        return {int(lane): int(head) for lane, head in pairs}
-    except ValueError:
-        raise Invalid("before", f"{before!r} is not the next of a page") from None
+    if not re.fullmatch(
+        r"[0-9]{1,9}:[0-9]{1,19}(,[0-9]{1,9}:[0-9]{1,19})*", check_text("before", before)
+    ):
+        raise Invalid("before", f"{before[:64]!r} is not the next of a page")
+    pairs = (part.split(":") for part in before.split(","))
+    return {int(lane): int(head) for lane, head in pairs}

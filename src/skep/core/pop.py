@@ -1,5 +1,6 @@
 """Popping: find who may serve the request, take what is ready, or wait for it."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -46,7 +47,7 @@ class PopRequest(msgspec.Struct, frozen=True, kw_only=True):
         check_count("partitions", self.partitions, least=1, most=limits.pop_partitions)
         if self.lease_seconds is not None:
             check_count("lease_seconds", self.lease_seconds, least=1, most=limits.lease_seconds)
-        if not isinstance(self.wait, int | float) or not 0 <= self.wait <= limits.wait_seconds:
+        if type(self.wait) not in (int, float) or not 0 <= self.wait <= limits.wait_seconds:
             raise Invalid("wait", f"must be 0 to {limits.wait_seconds} seconds, not {self.wait!r}")
         check_mode(self.subscription_mode)
         if self.subscription_from is not None:
@@ -83,7 +84,12 @@ class Popping:
                 )
             if delivery is not None or self._clock.now() >= until:
                 return delivery
-            await self._catalogue.waiting.park(_places(request, groups, only), until)
+            try:
+                await self._catalogue.waiting.park(_places(request, groups, only), until)
+            except asyncio.CancelledError:
+                for group in groups:
+                    self._catalogue.scheduler.pass_on(group, only)
+                raise
             if self._closed:
                 return None
 

@@ -8,12 +8,13 @@ from uuid import UUID, uuid4
 from skep.core.catalogue import Catalogue
 from skep.core.encryption import KeyRing, place_of
 from skep.core.limits import Limits
-from skep.core.state import QueueState
+from skep.core.state import QueueState, Room
 from skep.errors import Invalid
 from skep.model.change import Append, Appended
 from skep.model.message import Draft, Receipt, Receipts
 from skep.model.names import check_name, check_transaction_id
 from skep.model.segment import ENCRYPTED, Columns
+from skep.store.protocol import Store
 
 
 class Batch:
@@ -24,6 +25,8 @@ class Batch:
 
     def __init__(self, queue: str, drafts: Sequence[Draft], limits: Limits) -> None:
         self.queue = check_name("queue", queue)
+        if not isinstance(drafts, Sequence):
+            raise Invalid("drafts", f"must be a sequence, not {type(drafts).__name__}")
         if not drafts or len(drafts) > limits.push_messages:
             raise Invalid(
                 "drafts", f"must be 1 to {limits.push_messages} messages, not {len(drafts)}"
@@ -41,6 +44,11 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.payloads)
+
+    @property
+    def weight(self) -> int:
+        """Roughly how many bytes it keeps in memory."""
+        return sum(map(len, self.payloads)) + 100 * len(self.payloads)
 
     def choose_ids(self) -> None:
         """Give an id to each draft that has none.
@@ -88,19 +96,47 @@ class Batch:
 class Pushing:
     """Turns batches into appends of known partitions, encrypted where the queue asks for it."""
 
-    def __init__(self, catalogue: Catalogue, keys: KeyRing) -> None:
+    def __init__(self, store: Store, catalogue: Catalogue, keys: KeyRing) -> None:
+        self._store = store
         self._catalogue = catalogue
         self._keys = keys
 
-    async def prepare(self, batch: Batch, producer: str | None) -> tuple[QueueState, list[Append]]:
-        known = self._catalogue.queues.get(batch.queue)
-        if known and known.config.options.encryption_enabled:
+    async def check(self, batch: Batch) -> None:
+        """Raise what stands against a batch, before anything is made for it."""
+        queue = self._catalogue.queues.get(batch.queue)
+        if queue is None:
+            return
+        if queue.config.options.encryption_enabled:
             self._keys.check()
-        queue = known or await self._catalogue.ensure_queue(batch.queue)
+        queue.check_room(await self._new(queue, batch))
+
+    async def take_room(self, queue: QueueState, batch: Batch, room: Room) -> None:
+        room.take(queue, await self._new(queue, batch))
+
+    async def _new(self, queue: QueueState, batch: Batch) -> int:
+        """How much room a batch needs; what is stored already needs none.
+
+        It is looked up only if it matters: if the queue would be full otherwise.
+        """
+        if queue.has_room(len(batch)) or None in batch.ids:
+            return len(batch)
+        known = 0
+        for name, indexes in batch.by_partition.items():
+            partition = queue.partitions.get(name)
+            if partition is not None:
+                known += await self._count_known(partition.number, batch, indexes)
+        return len(batch) - known
+
+    async def _count_known(self, partition: int, batch: Batch, indexes: Sequence[int]) -> int:
+        found = [
+            await self._store.find_offset(partition, batch.ids[index] or "") for index in indexes
+        ]
+        return len(found) - found.count(None)
+
+    async def prepare(self, batch: Batch, producer: str | None) -> tuple[QueueState, list[Append]]:
+        queue = await self._catalogue.ensure_queue(batch.queue)
         if queue.config.options.encryption_enabled:
             batch.choose_ids()
-        # A push that finds no room makes no partition either.
-        queue.check_room(len(batch))
         partitions = await self._catalogue.ensure_partitions(queue, batch.by_partition)
         appends = [
             Append(

@@ -5,16 +5,19 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from skep.core.catalogue import Catalogue
+from skep.core.committer import Committer
 from skep.core.state import PartitionState, QueueState
-from skep.errors import Invalid
+from skep.model.change import Change, ConsumerUpdate
 from skep.model.dead_letter import DeadLetterFilter
-from skep.model.names import Offset, check_name, to_datetime
+from skep.model.names import Offset, check_count, check_label, check_name, to_datetime
 from skep.model.queue import Queue, Removal, options_from
 from skep.store.protocol import Store
 
 CLEARED = "cleared"
+MAX_REMOVALS = 10_000
 
 
 class PartitionStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,9 +46,10 @@ class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Queues:
-    def __init__(self, store: Store, catalogue: Catalogue) -> None:
+    def __init__(self, store: Store, catalogue: Catalogue, committer: Committer) -> None:
         self._store = store
         self._catalogue = catalogue
+        self._committer = committer
 
     async def configure(
         self, queue: str, *, namespace: str | None = None, task: str | None = None, **options: Any
@@ -57,8 +61,8 @@ class Queues:
         config = Queue(
             number=0,
             name=check_name("queue", queue),
-            namespace=None if namespace is None else check_name("namespace", namespace),
-            task=None if task is None else check_name("task", task),
+            namespace=check_label("namespace", namespace),
+            task=check_label("task", task),
             options=options_from(options),
         )
         return (await self._catalogue.configure(config)).config
@@ -69,6 +73,8 @@ class Queues:
 
     def list(self, *, namespace: str | None = None, task: str | None = None) -> list[Queue]:
         """The queues with these labels, the highest priority first, then by name."""
+        check_label("namespace", namespace)
+        check_label("task", task)
         return [state.config for state in self.matching(namespace, task)]
 
     def matching(self, namespace: str | None, task: str | None) -> Sequence[QueueState]:
@@ -118,6 +124,8 @@ class Queues:
         """Remove what lies before an offset, in steps; returns how many messages."""
         queue = partition.queue.config.number
         removed = 0
+        if partition.start < before:
+            await self._pin(partition)
         while partition.start < before:
             removal = await self._store.truncate(queue, partition.number, before, kind=kind)
             if not removal.messages:
@@ -130,14 +138,30 @@ class Queues:
                 self._catalogue.scheduler.refresh(group, partition)
         return removed
 
+    async def _pin(self, partition: PartitionState) -> None:
+        """Write down where groups are that have no state yet, so that they learn what they missed."""
+        updates = tuple(
+            ConsumerUpdate(
+                queue=partition.queue.config.number,
+                partition=partition.number,
+                group=group.name,
+                expected=0,
+                state=replace(group.consumer(partition), version=1),
+            )
+            for group in partition.queue.groups.values()
+            if group.consumer(partition).version == 0
+        )
+        if updates:
+            # Stale if a pop was faster: then there is a state, which is all that is needed.
+            await self._committer.submit(Change(consumers=updates))
+
     async def delete(self, queue: str) -> None:
         """Remove a queue with all its messages, groups, dead letters and traces."""
         await self._catalogue.forget_queue(self._catalogue.queue(queue))
 
     async def removals(self, queue: str, *, limit: int = 100) -> Sequence[Removal]:
         """The retention history, newest first."""
-        if limit < 1:
-            raise Invalid("limit", "must be at least 1")
+        check_count("limit", limit, least=1, most=MAX_REMOVALS)
         return await self._store.removals(self._catalogue.queue(queue).config.number, limit=limit)
 
 

@@ -40,6 +40,13 @@ class Reading:
         segments = await self.segments(partition, offset, messages=1, size=1)
         return next(self.messages(partition, segments, offset, offset + 1), None)
 
+    async def chosen_id(self, partition: int, offset: Offset) -> str | None:
+        """The transaction id that is stored with a message, if there is one."""
+        known = self._catalogue.partitions.get(partition)
+        segments = await self.segments(known, offset, messages=1, size=1) if known else []
+        held = segments and segments[0].start <= offset
+        return segments[0].chosen_id(offset) if held else None
+
     def messages(
         self,
         partition: PartitionState,

@@ -36,7 +36,7 @@ class Scheduler:
     def refresh(self, group: GroupState, partition: PartitionState) -> None:
         """Look where a partition stands for a group, and act on it."""
         number = partition.number
-        if number in group.claimed:
+        if group.removed or number in group.claimed:
             return
         consumer = group.consumer(partition)
         due = due_at(
@@ -55,10 +55,19 @@ class Scheduler:
     def next_for(self, group: GroupState) -> PartitionState | None:
         """Take the ready partition that waits longest out, if there is one."""
         number = group.ready.take()
-        return None if number is None else self._partitions[number]
+        return None if number is None else self._partitions.get(number)
+
+    def pass_on(self, group: GroupState, partition: PartitionState | None) -> None:
+        """Wake somebody else, if there is something to do, for one who was woken and has gone."""
+        if partition is not None and partition.number in group.ready:
+            self._wake(group, partition.number)
+        elif partition is None and group.ready:
+            self._waiting.wake((group.queue.config.number, group.name))
 
     def forget(self, group: GroupState) -> None:
-        """Nothing is ever ready again for a group that was removed."""
+        """Nothing is ever ready again for a group that was removed; who waits looks again."""
+        group.removed = True
+        self._waiting.wake_group(group.queue.config.number, group.name)
         self._armed -= len(group.armed)
         group.armed, group.ready = {}, Ready()
 

@@ -12,9 +12,10 @@ from skep.core.ack import STATUSES, Verdict
 from skep.core.catalogue import Catalogue
 from skep.core.state import GroupState, PartitionState
 from skep.errors import Invalid, LeaseLost
+from skep.model.address import MAX_OFFSET, MAX_PARTITION
 from skep.model.change import Append, Change, ConsumerUpdate, GiveUp, IdempotencyKey
 from skep.model.consumer import Consumer, Failure
-from skep.model.names import Instant, LeaseId, to_datetime
+from skep.model.names import Instant, LeaseId, check_count, check_text, to_datetime
 from skep.store.clock import Clock
 
 
@@ -40,13 +41,14 @@ class Plan:
         self._states: dict[tuple[GroupState, PartitionState], Consumer] = {}
 
     def consumer(self, group: GroupState, partition: PartitionState) -> Consumer:
-        return self._states.get((group, partition)) or group.consumer(partition)
+        """The state as this plan leaves it so far, on top of what is on its way to the store."""
+        return self._states.get((group, partition)) or _latest(group, partition)
 
     def put(self, group: GroupState, partition: PartitionState, state: Consumer) -> None:
         self._states[group, partition] = state
 
     def give_up(self, group: GroupState, partition: PartitionState, dead: list[Failure]) -> None:
-        attempts = group.consumer(partition).attempt
+        attempts = _latest(group, partition).attempt
         self.dead_letters += (
             GiveUp(
                 queue=group.queue.config.number,
@@ -65,7 +67,7 @@ class Plan:
                 queue=group.queue.config.number,
                 partition=partition.number,
                 group=group.name,
-                expected=group.consumer(partition).version,
+                expected=_latest(group, partition).version,
                 state=state,
                 under_lease=True,
             )
@@ -78,6 +80,17 @@ class Plan:
             key=key,
         )
 
+    def submit(self) -> None:
+        """Let the next plan build on this one, which is on its way to the store."""
+        for (group, partition), state in self._states.items():
+            group.submitted[partition.number] = state
+
+    def settled(self) -> None:
+        """This plan is committed or has failed: nobody builds on it any more."""
+        for (group, partition), state in self._states.items():
+            if group.submitted.get(partition.number) is state:
+                del group.submitted[partition.number]
+
 
 class Settling:
     def __init__(self, clock: Clock, catalogue: Catalogue, random: Random) -> None:
@@ -87,33 +100,35 @@ class Settling:
 
     def ack(self, plan: Plan, lease_id: LeaseId, verdicts: Sequence[Verdict] | None) -> Settlement:
         """Settle messages of a lease; all that it still holds as completed if none are named."""
-        held = self._catalogue.lease(lease_id)
-        places = {partition.number: (group, partition) for group, partition in held}
+        by_partition = None if verdicts is None else _sort(verdicts)
+        held = self._catalogue.lease(lease_id, by_partition)
         now, luck = self._clock.now(), self._random.random()
-        settled: dict[int, ack.Settled] = {}
-        by_partition = {number: [] for number in places} if verdicts is None else _sort(verdicts)
-        for number, some in by_partition.items():
-            if number not in places:
-                raise LeaseLost(lease_id)
-            group, partition = places[number]
+        settled: list[ack.Settled] = []
+        for group, partition in held:
             consumer = plan.consumer(group, partition)
-            if verdicts is None:
+            if not leases.is_live(consumer, lease_id, now):
+                raise LeaseLost(lease_id)
+            if by_partition is None:
                 done = ack.complete_all(consumer, now=now)
             else:
                 options = group.queue.config.options
+                some = by_partition[partition.number]
                 done = ack.settle(consumer, some, options=options, now=now, luck=luck)
             if done.state.cursor >= partition.end:
                 # Whatever comes next is younger than this instant.
                 done.state = replace(done.state, oldest_at=now)
             plan.put(group, partition, done.state)
             plan.give_up(group, partition, done.dead)
-            settled[number] = done
-        retries = [done.retry_at for done in settled.values() if done.retry_at is not None]
+            settled.append(done)
+        retries = [done.retry_at for done in settled if done.retry_at is not None]
         return Settlement(
-            completed=sum(done.completed for done in settled.values()),
-            dead_letters=sum(len(done.dead) for done in settled.values()),
+            completed=sum(done.completed for done in settled),
+            dead_letters=sum(len(done.dead) for done in settled),
             retry_at=to_datetime(min(retries)) if retries else None,
-            released=all(number in settled and settled[number].released for number in places),
+            released=not any(
+                leases.is_live(plan.consumer(*place), lease_id, now)
+                for place in self._catalogue.holding(lease_id)
+            ),
         )
 
     def extend(self, plan: Plan, lease_id: LeaseId, seconds: int) -> Instant:
@@ -131,14 +146,25 @@ class Settling:
         return min(ends, default=now)
 
 
+def _latest(group: GroupState, partition: PartitionState) -> Consumer:
+    return group.submitted.get(partition.number) or group.consumer(partition)
+
+
+def _check(where: str, verdict: object) -> None:
+    if not isinstance(verdict, Verdict):
+        raise Invalid(where, f"must be a Verdict, not {type(verdict).__name__}")
+    check_count(f"{where}.partition", verdict.partition, most=MAX_PARTITION)
+    check_count(f"{where}.offset", verdict.offset, most=MAX_OFFSET)
+    check_text(f"{where}.error", verdict.error)
+    if check_text(f"{where}.status", verdict.status) not in STATUSES:
+        raise Invalid(f"{where}.status", f"{verdict.status!r} is none of {sorted(STATUSES)}")
+
+
 def _sort(verdicts: Sequence[Verdict]) -> dict[int, list[Verdict]]:
+    if not isinstance(verdicts, Sequence) or not verdicts:
+        raise Invalid("verdicts", "must be a sequence that is not empty")
     by_partition: dict[int, list[Verdict]] = {}
     for index, verdict in enumerate(verdicts):
-        if not isinstance(verdict, Verdict):
-            raise Invalid(f"verdicts[{index}]", f"must be a Verdict, not {type(verdict).__name__}")
-        if verdict.status not in STATUSES:
-            raise Invalid(
-                f"verdicts[{index}].status", f"{verdict.status!r} is none of {sorted(STATUSES)}"
-            )
+        _check(f"verdicts[{index}]", verdict)
         by_partition.setdefault(verdict.partition, []).append(verdict)
     return by_partition

@@ -16,6 +16,8 @@ from skep.model.names import Instant, Offset
 from skep.model.queue import Partition, Queue, Subscription
 from skep.model.segment import Segment
 
+_NUMBER = (1 << 64) - 1
+
 
 class PartitionState:
     __slots__ = ("end", "first_at", "name", "newest_at", "number", "queue", "start")
@@ -39,10 +41,12 @@ class PartitionState:
             group.follow(self, segment)
 
     def truncate(self, start: Offset, first_at: Instant) -> None:
-        for group in self.queue.groups.values():
-            group.backlog -= max(0, start - max(self.start, group.consumer(self).cursor))
+        groups = list(self.queue.groups.values())
+        before = [group.consumer(self).cursor for group in groups]
         self.queue.kept -= start - self.start
         self.start, self.first_at = start, first_at
+        for group, cursor in zip(groups, before, strict=True):
+            group.backlog -= group.consumer(self).cursor - cursor
 
 
 class GroupState:
@@ -56,6 +60,8 @@ class GroupState:
         "name",
         "queue",
         "ready",
+        "removed",
+        "submitted",
         "subscription",
     )
 
@@ -63,7 +69,10 @@ class GroupState:
         self.queue = queue
         self.name = subscription.group
         self.subscription = subscription
+        self.removed = False
         self.consumers: dict[int, Consumer] = {}
+        self.submitted: dict[int, Consumer] = {}
+        """States that are on their way to the store: the next decision builds on them."""
         self.ready = Ready()
         self.claimed: set[int] = set()
         """Partitions that an operation of this process is about to lease or release."""
@@ -88,8 +97,15 @@ class GroupState:
         """A segment was appended: it counts, and whoever had read all knows its age exactly."""
         self.backlog += len(segment.columns)
         known = self.consumers.get(partition.number)
-        if known is not None and known.cursor >= segment.start:
-            self.consumers[partition.number] = replace(known, oldest_at=segment.created_at)
+        if known is None:
+            return
+        if known.cursor >= segment.start:
+            known = replace(known, oldest_at=segment.created_at)
+        elif known.lease and known.run_end == segment.start:
+            known = replace(known, lease=replace(known.lease, next_at=segment.created_at))
+        else:
+            return
+        self.consumers[partition.number] = known
 
     def pending(self, partition: PartitionState) -> int:
         """Messages of a partition that the group is not done with."""
@@ -125,49 +141,68 @@ class QueueState:
             return self.kept
         return max(group.backlog for group in self.groups.values())
 
+    def has_room(self, messages: int) -> bool:
+        capacity = self.config.options.max_size
+        return not messages or not capacity or self.depth + self.reserved + messages <= capacity
+
     def check_room(self, messages: int) -> None:
         """Raise ``QueueFull`` if there is no room for so many more."""
-        capacity = self.config.options.max_size
-        if capacity and (depth := self.depth + self.reserved) + messages > capacity:
-            raise QueueFull(self.config.name, depth=depth, capacity=capacity)
+        if not self.has_room(messages):
+            raise QueueFull(
+                self.config.name,
+                depth=self.depth + self.reserved,
+                capacity=self.config.options.max_size,
+            )
 
 
 class Room:
-    """Room that pushes take in queues while they are under way."""
+    """Room that a change takes in queues until it is committed or has failed."""
 
-    __slots__ = ("_taken",)
+    __slots__ = ("_held", "_taken")
 
     def __init__(self) -> None:
         self._taken: list[tuple[QueueState, int]] = []
+        self._held = True
 
     def take(self, queue: QueueState, messages: int) -> None:
         queue.check_room(messages)
         queue.reserved += messages
         self._taken.append((queue, messages))
 
-    def __enter__(self) -> "Room":
-        return self
+    def hold(self) -> None:
+        """Take the same room again for another try."""
+        if not self._held:
+            self._held = True
+            for queue, messages in self._taken:
+                queue.reserved += messages
 
-    def __exit__(self, *exc: object) -> None:
-        for queue, messages in self._taken:
-            queue.reserved -= messages
+    def give_back(self) -> None:
+        if self._held:
+            self._held = False
+            for queue, messages in self._taken:
+                queue.reserved -= messages
 
 
 class Ready:
     """Partitions that can be delivered now, the one whose message waits longest first."""
 
-    __slots__ = ("_heap", "_members")
+    __slots__ = ("_heap", "_members", "_turn")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[Instant, int]] = []
+        # Age, turn and partition in one integer: a third of the size of a tuple of them.
+        self._heap: list[int] = []
         self._members: set[int] = set()
+        self._turn = 0
 
     def add(self, partition: int, oldest_at: Instant) -> bool:
-        """False if it was there already."""
+        """False if it was there already. Those that are equally old take turns."""
         if partition in self._members:
             return False
+        self._turn = self._turn + 1 & 0xFFFFFFFF
         self._members.add(partition)
-        heapq.heappush(self._heap, (oldest_at, partition))
+        heapq.heappush(self._heap, max(0, oldest_at) << 96 | self._turn << 64 | partition)
+        if len(self._heap) > 2 * len(self._members) + 1000:
+            self._throw_out()
         return True
 
     def discard(self, partition: int) -> None:
@@ -178,14 +213,14 @@ class Ready:
     def oldest_at(self) -> Instant | None:
         """Since when the first of them waits."""
         self._drop_discarded()
-        return self._heap[0][0] if self._heap else None
+        return self._heap[0] >> 96 if self._heap else None
 
     def take(self) -> int | None:
         """Take the first of them out."""
         self._drop_discarded()
         if not self._heap:
             return None
-        _, partition = heapq.heappop(self._heap)
+        partition = heapq.heappop(self._heap) & _NUMBER
         self._members.discard(partition)
         return partition
 
@@ -195,6 +230,11 @@ class Ready:
     def __contains__(self, partition: int) -> bool:
         return partition in self._members
 
+    def _throw_out(self) -> None:
+        """Rebuild the heap without what was discarded, or added again since."""
+        newest = {entry & _NUMBER: entry for entry in sorted(self._heap)}
+        self._heap = sorted(newest[partition] for partition in self._members)
+
     def _drop_discarded(self) -> None:
-        while self._heap and self._heap[0][1] not in self._members:
+        while self._heap and self._heap[0] & _NUMBER not in self._members:
             heapq.heappop(self._heap)

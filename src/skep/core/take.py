@@ -10,8 +10,9 @@ from skep.core.catalogue import Catalogue
 from skep.core.claim import Claim, Claiming, Take
 from skep.core.committer import Committer
 from skep.core.evict import Evicting
+from skep.core.limits import Limits
 from skep.core.state import GroupState, PartitionState
-from skep.errors import Corrupted, LeaseLost, SkepError
+from skep.errors import Corrupted, EncryptionUnavailable, LeaseLost, SkepError
 from skep.model.change import Applied, Change, ConsumerUpdate, Outcome
 from skep.model.message import Delivery
 from skep.model.names import SECOND, LeaseId, to_datetime
@@ -30,7 +31,9 @@ class Taking:
         committer: Committer,
         claiming: Claiming,
         evicting: Evicting,
+        limits: Limits,
     ) -> None:
+        self._limits = limits
         self._clock = clock
         self._catalogue = catalogue
         self._committer = committer
@@ -60,16 +63,24 @@ class Taking:
     async def _claim_some(
         self, claims: list[Claim], groups: list[GroupState], take: Take, lease_id: LeaseId
     ) -> None:
-        budget, left = take.batch, take.partitions
-        while budget > 0 and left > 0:
+        budget, size, left = take.batch, self._limits.pop_bytes, take.partitions
+        failure: SkepError | None = None
+        while budget > 0 and size > 0 and left > 0:
             place = self._next(groups, take.only)
             if place is None:
-                return
-            claim = await self._claim(*place, take, budget, lease_id)
+                break
+            try:
+                claim = await self._claim(*place, take, budget, size, lease_id)
+            except (Corrupted, EncryptionUnavailable) as error:
+                failure = error
+                continue
             if claim is not None:
                 claims.append(claim)
                 budget -= len(claim.messages)
+                size -= sum(len(message.payload) for message in claim.messages)
                 left -= bool(claim.messages)
+        if failure is not None and not claims:
+            raise failure
 
     def _next(
         self, groups: list[GroupState], only: PartitionState | None
@@ -93,22 +104,25 @@ class Taking:
         partition: PartitionState,
         take: Take,
         budget: int,
+        size: int,
         lease_id: LeaseId,
     ) -> Claim | None:
-        """Prepare one lease; None, and unclaimed, if there is nothing to lease after all."""
+        """Prepare one lease; None, and unclaimed, if there is nothing to lease after all.
+
+        A partition that cannot be read is left alone for a while: it must not stop the others
+        of its queue.
+        """
         claim = None
         try:
             await self._evicting.evict(group, partition)
             claim = await self._claiming.prepare(
-                group, partition, take, budget=budget, lease_id=lease_id
+                group, partition, take, budget=budget, size=size, lease_id=lease_id
             )
-        except Corrupted as error:
-            if take.only is not None:
-                raise
-            # One damaged partition must not stop the others of its queue.
+        except (Corrupted, EncryptionUnavailable) as error:
             _log.error("%s/%s: %s", group.queue.config.name, partition.name, error)
             until = self._clock.now() + _QUARANTINE
             self._catalogue.adjust(group, partition, ready_at=until)
+            raise
         finally:
             if claim is None:
                 self._unclaim([(group, partition)])

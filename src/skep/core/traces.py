@@ -12,12 +12,13 @@ from skep.errors import Invalid
 from skep.model.address import address_of
 from skep.model.change import Change
 from skep.model.message import Message
-from skep.model.names import check_count, check_name
+from skep.model.names import check_count, check_id, check_label, check_name, check_text
 from skep.model.trace import TraceEvent, TraceName
 from skep.store.protocol import Store
 
 MAX_NAMES = 20
 MAX_EVENTS = 10_000
+MAX_NUMBER = (1 << 63) - 1
 
 
 class Traces:
@@ -40,8 +41,7 @@ class Traces:
     async def messages(self, trace_id: UUID, *, limit: int = 1000) -> list[Message]:
         """The messages with a trace id, of all queues, in the order in which they were pushed."""
         check_count("limit", limit, least=1, most=MAX_EVENTS)
-        if not isinstance(trace_id, UUID):
-            raise Invalid("trace_id", f"must be a UUID, not {type(trace_id).__name__}")
+        check_id("trace_id", trace_id)
         found: list[Message] = []
         for number, offset in await self._store.find_trace(trace_id.bytes, limit=limit):
             partition = self._catalogue.partitions.get(number)
@@ -65,15 +65,17 @@ class Traces:
             raise Invalid("data", f"must be bytes, not {type(data).__name__}")
         if len(data) > self._limits.payload_bytes:
             raise Invalid("data", f"is larger than {self._limits.payload_bytes} bytes")
-        if len(names) > MAX_NAMES:
-            raise Invalid("names", f"has {len(names)} entries, at most {MAX_NAMES} are allowed")
+        names = _check_names(names)
+        check_name("kind", kind)
+        check_label("group", group)
+        check_label("worker", worker)
         message = await self._messages.get(message_id)
         event = TraceEvent(
             partition=message.partition_number,
             offset=message.offset,
-            kind=check_name("kind", kind),
+            kind=kind,
             data=data,
-            names=tuple(check_name("names", name) for name in dict.fromkeys(names)),
+            names=tuple(names),
             group=group,
             worker=worker,
         )
@@ -81,16 +83,31 @@ class Traces:
 
     async def events(self, message_id: UUID) -> list[TraceEvent]:
         """The events of a message, oldest first."""
-        return await self._store.trace_events(*address_of(message_id))
+        self._catalogue.check_open()
+        return await self._store.trace_events(*address_of(check_id("message_id", message_id)))
 
     async def named(
         self, name: str, *, before: int | None = None, limit: int = 100
     ) -> list[TraceEvent]:
         """The events that carry a name, newest first."""
+        self._catalogue.check_open()
+        check_name("name", name)
         check_count("limit", limit, least=1, most=self._limits.page)
+        if before is not None:
+            check_count("before", before, most=MAX_NUMBER)
         return await self._store.named_events(name, before=before, limit=limit)
 
     async def names(self, *, after: str = "", limit: int = 100) -> list[TraceName]:
         """The names that events carry, in order, from behind ``after``."""
+        self._catalogue.check_open()
+        check_text("after", after)
         check_count("limit", limit, least=1, most=self._limits.page)
         return await self._store.trace_names(after=after, limit=limit)
+
+
+def _check_names(names: Sequence[str]) -> list[str]:
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise Invalid("names", "must be a sequence of names")
+    if len(names) > MAX_NAMES:
+        raise Invalid("names", f"has {len(names)} entries, at most {MAX_NAMES} are allowed")
+    return list(dict.fromkeys([check_name("names", name) for name in names]))

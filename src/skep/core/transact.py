@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TypeAlias, TypeVar
 
 import msgspec
@@ -10,12 +11,28 @@ from skep.core.ack import Verdict
 from skep.core.committer import Committer
 from skep.core.limits import Limits
 from skep.core.push import Batch, Pushing
+from skep.core.reading import Reading
 from skep.core.settle import Plan, Settlement, Settling
 from skep.core.state import Room
 from skep.errors import Conflict, Invalid, KeyReused, QueueNotFound
-from skep.model.change import Append, Appended, Applied, Change, Gone, IdempotencyKey, Reused
+from skep.model.change import (
+    Append,
+    Appended,
+    Applied,
+    Change,
+    Gone,
+    IdempotencyKey,
+    Outcome,
+    Reused,
+)
 from skep.model.message import Draft, Receipt
-from skep.model.names import LeaseId, check_count, check_lease_id, check_transaction_id
+from skep.model.names import (
+    LeaseId,
+    check_count,
+    check_label,
+    check_lease_id,
+    check_transaction_id,
+)
 from skep.store.protocol import Store
 
 _ATTEMPTS = 50
@@ -64,8 +81,10 @@ class Transacting:
         committer: Committer,
         pushing: Pushing,
         settling: Settling,
+        reading: Reading,
         limits: Limits,
     ) -> None:
+        self._reading = reading
         self._store = store
         self._committer = committer
         self._pushing = pushing
@@ -80,11 +99,7 @@ class Transacting:
         key: str | None = None,
         producer: str | None = None,
     ) -> Transaction:
-        if not operations:
-            raise Invalid("operations", "must not be empty")
-        for index, operation in enumerate(operations):
-            self._check(f"operations[{index}]", operation)
-        required = [check_lease_id("required_leases", lease) for lease in required_leases]
+        required = self._check_all(operations, required_leases, producer)
         batches = [
             Batch(operation.queue, operation.drafts, self._limits)
             for operation in operations
@@ -94,34 +109,70 @@ class Transacting:
         if once and (earlier := await self._store.find_outcome(once)):
             # It may be so fresh that its sync is under way: an empty change ends after that.
             await self._committer.submit(Change())
+            await self._recall_ids(earlier, batches)
             return _answer(earlier, once, batches, [])
-        with Room() as room:
-            appends: list[Append] = []
+
+        appends: list[Append] = []
+
+        def build(plan: Plan) -> list[Settlement]:
+            plan.appends += appends
+            for lease_id in required:
+                self._settling.extend(plan, lease_id, 0)
+            return list(self._settle(plan, operations))
+
+        # Whatever stands against it is found before a queue or a partition is made for it.
+        build(Plan())
+        self._committer.check(sum(batch.weight for batch in batches))
+        for batch in batches:
+            await self._pushing.check(batch)
+        room = Room()
+        try:
             for batch in batches:
                 queue, prepared = await self._pushing.prepare(batch, producer)
-                room.take(queue, len(batch))
+                await self._pushing.take_room(queue, batch, room)
                 appends += prepared
-
-            def build(plan: Plan) -> list[Settlement]:
-                plan.appends += appends
-                for lease_id in required:
-                    self._settling.extend(plan, lease_id, 0)
-                return list(self._settle(plan, operations))
-
-            outcome, settlements = await self.decide(build, once)
+        except BaseException:
+            room.give_back()
+            raise
+        outcome, settlements = await self.decide(build, key=once, room=room)
         return _answer(outcome, once, batches, settlements)
 
     async def decide(
-        self, build: Callable[[Plan], T], key: IdempotencyKey | None = None
+        self,
+        build: Callable[[Plan], T],
+        *,
+        key: IdempotencyKey | None = None,
+        room: Room | None = None,
     ) -> tuple[Applied | Gone | Reused, T]:
         """Build a change on the present state and commit it; again, if the state has moved."""
+        room = room or Room()
         for _ in range(_ATTEMPTS):
-            plan = Plan()
-            result = build(plan)
-            outcome = await self._committer.submit(plan.change(key))
+            try:
+                plan = Plan()
+                result = build(plan)
+                change = plan.change(key)
+            except BaseException:
+                room.give_back()
+                raise
+            room.hold()
+            plan.submit()
+            outcome = await self._committer.submit(change, partial(_settled, plan, room))
             if isinstance(outcome, Applied | Gone | Reused):
                 return outcome, result
         raise Conflict("others keep changing the same partitions; try again")
+
+    async def _recall_ids(self, earlier: Outcome, batches: Sequence[Batch]) -> None:
+        """Find the ids that were chosen for drafts without one, because they are encrypted."""
+        if not isinstance(earlier, Applied):
+            return
+        appended = iter(earlier.appended)
+        for batch in batches:
+            for (_, indexes), places in zip(
+                batch.by_partition.items(), _some(appended, batch), strict=True
+            ):
+                for index, offset in zip(indexes, places.offsets, strict=True):
+                    if batch.ids[index] is None:
+                        batch.ids[index] = await self._reading.chosen_id(places.partition, offset)
 
     def _settle(self, plan: Plan, operations: Sequence[Operation]) -> Iterator[Settlement]:
         for operation in operations:
@@ -132,13 +183,35 @@ class Transacting:
                 lease_id = check_lease_id("lease_id", operation.lease_id)
                 self._settling.extend(plan, lease_id, operation.seconds)
 
+    def _check_all(
+        self,
+        operations: Sequence[Operation],
+        required_leases: Sequence[str],
+        producer: str | None,
+    ) -> list[LeaseId]:
+        if not isinstance(operations, Sequence) or not operations:
+            raise Invalid("operations", "must be a sequence that is not empty")
+        for index, operation in enumerate(operations):
+            self._check(f"operations[{index}]", operation)
+        check_label("producer", producer)
+        if isinstance(required_leases, str) or not isinstance(required_leases, Sequence):
+            raise Invalid("required_leases", "must be a sequence of lease ids")
+        return [check_lease_id("required_leases", lease) for lease in required_leases]
+
     def _check(self, where: str, operation: object) -> None:
         if isinstance(operation, Ack | Extend):
             check_lease_id(f"{where}.lease_id", operation.lease_id)
         if isinstance(operation, Extend):
-            check_count(f"{where}.seconds", operation.seconds, most=self._limits.lease_seconds)
+            check_count(
+                f"{where}.seconds", operation.seconds, least=1, most=self._limits.lease_seconds
+            )
         elif not isinstance(operation, Push | Ack):
             raise Invalid(where, f"must be Push, Ack or Extend, not {type(operation).__name__}")
+
+
+def _settled(plan: Plan, room: Room) -> None:
+    plan.settled()
+    room.give_back()
 
 
 def _answer(

@@ -22,12 +22,12 @@ class Waiting:
         self._clock = clock
         self._parked: dict[Place, dict[asyncio.Future[bool], None]] = {}
 
-    async def park(self, places: Iterable[Place], until: Instant) -> bool:
-        """Sleep until one of the places wakes us, or until the time has come: then False.
+    async def park(self, places: Iterable[Place], until: Instant) -> None:
+        """Sleep until one of the places wakes us, or until the time has come.
 
         Nothing is awaited between the call and being parked, so what happens after the caller
-        looked cannot be missed. A wake-up that arrives when the sleeper is already leaving
-        goes to the next.
+        looked cannot be missed. Who is cancelled may have been woken: it has to see to it that
+        somebody else is.
         """
         woken: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         places = list(places)
@@ -35,12 +35,7 @@ class Waiting:
             self._parked.setdefault(place, {})[woken] = None
         timer = self._clock.call_at(until, partial(_expire, woken))
         try:
-            return await woken
-        except asyncio.CancelledError:
-            if woken.done() and not woken.cancelled() and woken.result():
-                for place in places:
-                    self.wake(place)
-            raise
+            await woken
         finally:
             timer.cancel()
             for place in places:
@@ -60,6 +55,12 @@ class Waiting:
         """Wake everybody at a place, because what they look for may have changed."""
         while self.wake(place):
             pass
+
+    def wake_group(self, queue: int, group: str) -> None:
+        """Wake everybody who waits for a group, whatever partition of it."""
+        for place in list(self._parked):
+            if place[:2] == (queue, group):
+                self.wake_all(place)
 
     def close(self) -> None:
         """Wake everybody, because the broker closes."""

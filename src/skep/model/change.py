@@ -31,6 +31,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
 class ConsumerUpdate(msgspec.Struct, frozen=True, kw_only=True):
     """Replace a group's state if it still has the version ``expected``.
 
+    The change is refused as ``Gone`` if the group is not subscribed to the queue.
     With ``under_lease`` the lease of the present state must not have run out on the
     store's clock either.
     """

@@ -10,12 +10,14 @@ class Lease(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The right of one consumer to the run of its partition, until ``expires_at``.
 
     ``completed`` counts what was acknowledged under this lease: it tells a batch that
-    failed as a whole from one that failed in part.
+    failed as a whole from one that failed in part. No message behind the run is older
+    than ``next_at``.
     """
 
     id: LeaseId
     granted_at: Instant
     expires_at: Instant
+    next_at: Instant = 0
     completed: int = 0
 
 

@@ -26,6 +26,14 @@ SECOND = 1_000_000
 MILLISECOND = 1_000
 
 
+def check_text(field: str, text: object) -> str:
+    """Return ``text`` if it is a string that can be stored."""
+    if not isinstance(text, str):
+        raise Invalid(field, f"must be a string, not {type(text).__name__}")
+    _utf8(field, text)
+    return text
+
+
 def check_name(field: str, name: object) -> str:
     """Return ``name`` if it may name a queue, partition, group, namespace or task."""
     if not isinstance(name, str):
@@ -40,13 +48,23 @@ def check_name(field: str, name: object) -> str:
     return name
 
 
+def check_label(field: str, name: object) -> str | None:
+    """Return ``name`` if it may be a name, or if there is none."""
+    return None if name is None else check_name(field, name)
+
+
 def check_transaction_id(field: str, value: object) -> str:
     """Return ``value`` if it may be a producer's own id: any text up to 255 characters."""
-    if not isinstance(value, str):
-        raise Invalid(field, f"must be a string, not {type(value).__name__}")
-    if not 0 < len(value) <= MAX_TRANSACTION_ID:
-        raise Invalid(field, f"must have 1 to {MAX_TRANSACTION_ID} characters, not {len(value)}")
-    _utf8(field, value)
+    text = check_text(field, value)
+    if not 0 < len(text) <= MAX_TRANSACTION_ID:
+        raise Invalid(field, f"must have 1 to {MAX_TRANSACTION_ID} characters, not {len(text)}")
+    return text
+
+
+def check_id(field: str, value: object) -> UUID:
+    """Return ``value`` if it is a UUID."""
+    if not isinstance(value, UUID):
+        raise Invalid(field, f"must be a UUID, not {type(value).__name__}")
     return value
 
 
@@ -78,9 +96,12 @@ def from_datetime(field: str, moment: object) -> Instant:
     """The instant of an aware ``moment``; a naive one could mean anything and is refused."""
     if not isinstance(moment, datetime):
         raise Invalid(field, f"must be a datetime, not {type(moment).__name__}")
-    if moment.tzinfo is None:
+    if moment.utcoffset() is None:
         raise Invalid(field, "must have a time zone")
-    delta = moment - _EPOCH
+    try:
+        delta = moment.astimezone(UTC) - _EPOCH
+    except (OverflowError, ValueError):
+        raise Invalid(field, "lies outside the years 1 to 9999 of UTC") from None
     return (delta.days * 86_400 + delta.seconds) * SECOND + delta.microseconds
 
 

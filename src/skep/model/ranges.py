@@ -27,6 +27,11 @@ def size(ranges: Ranges) -> int:
     return sum(stop - start for start, stop in ranges)
 
 
+def overlap(ranges: Ranges, start: Offset, stop: Offset) -> int:
+    """How many offsets of ``[start, stop)`` are in ``ranges``."""
+    return sum(max(0, min(high, stop) - max(low, start)) for low, high in ranges)
+
+
 def advance(cursor: Offset, ranges: Ranges) -> tuple[Offset, Ranges]:
     """Move ``cursor`` over what is contiguous; return it with the ranges still beyond it."""
     for index, (start, stop) in enumerate(ranges):

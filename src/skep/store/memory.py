@@ -72,6 +72,9 @@ class MemoryStore:
     def partition(self, queue: int, partition: int) -> Partition | None:
         return self._partitions.get(queue, {}).get(partition)
 
+    def subscribed(self, queue: int, group: str) -> bool:
+        return (queue, group) in self._subscriptions
+
     def consumer(self, queue: int, partition: int, group: str) -> Consumer | None:
         return self._consumers.get((queue, partition, group))
 

@@ -8,9 +8,12 @@ fails, nothing has happened.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
+from uuid import UUID
 
 import msgspec
 
+from skep.errors import Invalid
+from skep.model.address import address_of
 from skep.model.change import (
     Append,
     Appended,
@@ -56,6 +59,7 @@ class View(Protocol):
     """What is stored, as a round needs to see it."""
 
     def partition(self, queue: int, partition: int) -> Partition | None: ...
+    def subscribed(self, queue: int, group: str) -> bool: ...
     def consumer(self, queue: int, partition: int, group: str) -> Consumer | None: ...
     def find_offsets(self, partition: int, ids: Sequence[str]) -> list[Offset | None]: ...
     def segment(self, partition: int, offset: Offset) -> Segment | None: ...
@@ -143,6 +147,8 @@ class Round:
         return None
 
     def _refuse_update(self, update: ConsumerUpdate) -> Outcome | None:
+        if not self._view.subscribed(update.queue, update.group):
+            return Gone()
         place = update.queue, update.partition, update.group
         current = self.consumers.get(place) or self._view.consumer(*place)
         if (current.version if current else 0) != update.expected:
@@ -213,9 +219,25 @@ class Round:
         found = self._view.find_offsets(append.partition, ids)
         known = {chosen: at for chosen, at in zip(ids, found, strict=True) if at is not None}
         for chosen in ids:
-            if (at := self.transactions.get((append.partition, chosen))) is not None:
+            at = self.transactions.get((append.partition, chosen))
+            if at is None and chosen not in known:
+                at = self._derived(append.partition, chosen)
+            if at is not None:
                 known[chosen] = at
         return known
+
+    def _derived(self, partition: int, chosen: str) -> Offset | None:
+        """Where the message is whose own id somebody chose: a message without a chosen one."""
+        if len(chosen) != 36 or chosen[14] != "8":
+            return None
+        try:
+            number, offset = address_of(UUID(chosen))
+        except (ValueError, Invalid):
+            return None
+        segment = self._view.segment(partition, offset) if number == partition else None
+        if segment is None or segment.chosen_id(offset) or segment.flag(offset) & DELETED:
+            return None
+        return offset
 
     def _give_up(self, letter: GiveUp) -> None:
         segment = self._view.segment(letter.partition, letter.offset)

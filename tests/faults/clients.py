@@ -1,0 +1,180 @@
+"""The clients of a run: each does one thing after the other, and records it before and after."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+from typing import TypeVar
+
+from skep import Ack, Broker, Delivery, Draft, Message, Push, Settlement, Transaction, Verdict
+from skep.core.transact import Operation as Step
+from skep.errors import OutcomeUnknown, SkepError
+from skep.model.message import Receipt
+from tests.faults.history import (
+    Invocation,
+    Recorder,
+    Return,
+    Seen,
+    digest_of,
+    payload_of,
+    sending,
+    value_of,
+)
+
+SOURCE, TARGET = "orders", "shipped"
+LEASE_SECONDS = 1
+
+T = TypeVar("T")
+
+
+class Client:
+    """Somebody who uses the broker and writes down what he asks and what he hears."""
+
+    def __init__(self, broker: Broker, recorder: Recorder, random: Random) -> None:
+        self._broker = broker
+        self._recorder = recorder
+        self._random = random
+
+    async def _ask(
+        self, asked: Invocation, call: Awaitable[T], answer: Callable[[T], Return]
+    ) -> T | None:
+        """The result of a call; None if it was refused or nobody knows."""
+        asked = self._recorder.invoke(asked)
+        try:
+            result = await call
+        except SkepError as error:
+            unknown = isinstance(error, OutcomeUnknown)
+            said = f"{type(error).__name__}: {error}"
+            self._recorder.answer(asked, Return(result="info" if unknown else "fail", error=said))
+            return None
+        self._recorder.answer(asked, answer(result))
+        return result
+
+
+class Producer(Client):
+    """Pushes values of his own, numbered, one push at a time."""
+
+    async def push(self, name: str, partition: str, values: Sequence[str], *, ids: bool) -> bool:
+        sent = sending(partition, values, with_ids=ids)
+        asked = Invocation(does="push", client=name, queue=SOURCE, sent=sent)
+        receipts = await self._ask(
+            asked,
+            self._broker.push(SOURCE, drafts(sent)),
+            lambda receipts: Return(seen=received(sent, receipts)),
+        )
+        return receipts is not None
+
+
+class Consumer(Client):
+    """Pops for a group, and says what became of it: all, some, in any order, or nothing."""
+
+    def __init__(self, broker: Broker, recorder: Recorder, random: Random, group: str) -> None:
+        super().__init__(broker, recorder, random)
+        self._group = group
+
+    async def pop(self, *, batch: int, partitions: int = 1, wait: float = 0) -> Delivery | None:
+        asked = Invocation(
+            does="pop", queue=SOURCE, group=self._group, lease_ms=LEASE_SECONDS * 1000
+        )
+        return await self._ask(
+            asked,
+            self._broker.pop(
+                SOURCE,
+                group=self._group,
+                batch=batch,
+                partitions=partitions,
+                wait=wait,
+                lease_seconds=LEASE_SECONDS,
+            ),
+            lambda delivery: Return(
+                lease=(delivery and delivery.lease_id) or "",
+                seen=[shown(message) for message in delivery.messages] if delivery else [],
+            ),
+        )
+
+    async def complete(self, delivery: Delivery, messages: Sequence[Message]) -> None:
+        await self._settle(delivery, completed=messages)
+
+    async def fail(
+        self, delivery: Delivery, failed: Sequence[Message], completed: Sequence[Message] = ()
+    ) -> None:
+        await self._settle(delivery, completed=completed, failed=failed)
+
+    async def _settle(
+        self,
+        delivery: Delivery,
+        *,
+        completed: Sequence[Message] = (),
+        failed: Sequence[Message] = (),
+    ) -> None:
+        asked = Invocation(
+            does="settle",
+            settles=SOURCE,
+            group=self._group,
+            lease=delivery.lease_id or "",
+            completed=places(completed),
+            failed=places(failed),
+        )
+
+        def answer(done: Settlement) -> Return:
+            # The answer counts them; it is all of those that failed, or none.
+            return Return(dead=places(failed) if done.dead_letters == len(failed) else [])
+
+        verdicts = [Verdict(m.partition_number, m.offset) for m in completed]
+        verdicts += [Verdict(m.partition_number, m.offset, "failed", "boom") for m in failed]
+        await self._ask(asked, self._broker.settle(delivery, verdicts), answer)
+
+
+class Copier(Consumer):
+    """Moves messages to another queue: the ack and the push are one transaction."""
+
+    async def copy(self, delivery: Delivery) -> None:
+        sent = [
+            Seen(m.partition, -1, value_of(m.payload), digest_of(m.payload))
+            for m in delivery.messages
+        ]
+        lease = delivery.lease_id or ""
+        await self.transact(
+            Invocation(
+                does="transact",
+                queue=TARGET,
+                group=self._group,
+                lease=lease,
+                key=f"copy-{lease}",
+                sent=sent,
+                settles=SOURCE,
+                completed=places(delivery.messages),
+            )
+        )
+
+    async def transact(self, asked: Invocation) -> None:
+        """What ``asked`` says, for the first time or again."""
+        steps: list[Step] = [Ack(asked.lease), Push(asked.queue, drafts(asked.sent))]
+
+        def answer(done: Transaction) -> Return:
+            return Return(seen=received(asked.sent, done.receipts[0]))
+
+        await self._ask(asked, self._broker.transact(steps, idempotency_key=asked.key), answer)
+
+
+def drafts(sent: Sequence[Seen]) -> list[Draft]:
+    return [Draft(payload_of(one.value), one.partition, one.id) for one in sent]
+
+
+def received(sent: Sequence[Seen], receipts: Sequence[Receipt]) -> list[Seen]:
+    return [
+        Seen(one.partition, receipt.offset, one.value, one.digest, one.id)
+        for one, receipt in zip(sent, receipts, strict=True)
+    ]
+
+
+def shown(message: Message) -> Seen:
+    return Seen(
+        message.partition,
+        message.offset,
+        value_of(message.payload),
+        digest_of(message.payload),
+        message.chosen_id,
+    )
+
+
+def places(messages: Sequence[Message]) -> list[tuple[str, int]]:
+    return [(message.partition, message.offset) for message in messages]

@@ -1,0 +1,182 @@
+"""A process under load: ``python -m tests.faults.worker STORE HISTORIES MODE``.
+
+In the mode ``run`` it works until it is killed. In the mode ``finish`` it repeats what was left
+without an answer, works off what waits, reads everything once more, and ends. It learns from the
+histories of the processes before it how far they were; its own is a new file beside theirs.
+"""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import skep
+from skep import Broker, Delivery
+from tests.faults.clients import SOURCE, TARGET, Consumer, Copier, Producer, shown
+from tests.faults.history import Invocation, Operation, Recorder, Return, Seen, digest_of, read, value_of
+
+PARTITIONS = [f"p{n}" for n in range(20)]
+PRODUCERS = [f"producer{n}" for n in range(4)]
+RETRY_LIMIT = 2
+COPIER, CAREFUL, CLUMSY = "copier", "careful", "clumsy"
+CLUMSY_BATCH = 5
+
+
+class Run:
+    def __init__(self, broker: Broker, recorder: Recorder, past: Sequence[Operation], seed: int) -> None:
+        self._broker = broker
+        self._recorder = recorder
+        self._past = past
+        self._seed = seed
+        self.finishing = False
+
+    def tasks(self) -> list[asyncio.Task[None]]:
+        work = [
+            *(self._produce(n, name) for n, name in enumerate(PRODUCERS)),
+            *(self._consume_carefully(n) for n in range(3)),
+            *(self._consume_clumsily(n) for n in range(2)),
+            *(self._copy(n) for n in range(2)),
+        ]
+        return [asyncio.create_task(one) for one in work]
+
+    # What each of them does, for ever.
+
+    async def _produce(self, number: int, name: str) -> None:
+        """The even ones choose ids, so they can repeat what was not answered."""
+        ids, random = number % 2 == 0, Random(f"{self._seed}{name}")
+        producer = Producer(self._broker, self._recorder, random)
+        mine = [op.asked for op in self._past if op.asked.client == name]
+        lost = mine[-1] if mine and not self._past_answer(mine[-1]) else None
+        if lost and ids:
+            await producer.push(name, lost.sent[0].partition, [s.value for s in lost.sent], ids=True)
+        n = 1 + max((_number(s.value) for asked in mine for s in asked.sent), default=-1)
+        while not self.finishing:
+            size = random.choice([1, 1, 1, 10, 10, 60])
+            values = [f"{name}-{n + index}" for index in range(size)]
+            partition = random.choice(PARTITIONS)
+            done = await producer.push(name, partition, values, ids=ids)
+            if done and ids and random.random() < 0.1:
+                await producer.push(name, partition, values, ids=True)
+            n += size
+            await asyncio.sleep(0)
+
+    async def _consume_carefully(self, number: int) -> None:
+        """Some at a time, from the end, and now and then not at all."""
+        random = Random(f"{self._seed}{CAREFUL}{number}")
+        consumer = Consumer(self._broker, self._recorder, random, CAREFUL)
+        while True:
+            delivery = await consumer.pop(
+                batch=random.choice([1, 10, 100]), partitions=random.choice([1, 1, 3]), wait=0.05
+            )
+            if not delivery:
+                continue
+            messages = list(delivery.messages)
+            fate = random.random()
+            if fate < 0.5:
+                await consumer.complete(delivery, messages)
+            elif fate < 0.97 or self.finishing:
+                random.shuffle(messages)
+                half = len(messages) // 2
+                for some in filter(None, (messages[:half], messages[half:])):
+                    await consumer.complete(delivery, some)
+
+    async def _consume_clumsily(self, number: int) -> None:
+        """Fails as a whole, and in part; always with the same batch."""
+        random = Random(f"{self._seed}{CLUMSY}{number}")
+        consumer = Consumer(self._broker, self._recorder, random, CLUMSY)
+        while True:
+            delivery = await consumer.pop(batch=CLUMSY_BATCH, wait=0.05)
+            if delivery:
+                await _stumble(consumer, delivery, random)
+
+    async def _copy(self, number: int) -> None:
+        random = Random(f"{self._seed}{COPIER}{number}")
+        copier = Copier(self._broker, self._recorder, random, COPIER)
+        for asked in self._lost_transactions()[number::2]:
+            await copier.transact(asked)
+        while True:
+            delivery = await copier.pop(batch=random.choice([1, 5, 30]), wait=0.05)
+            if delivery:
+                await copier.copy(delivery)
+                if random.random() < 0.1:
+                    await copier.copy(delivery)
+
+    def _past_answer(self, asked: Invocation) -> bool:
+        return any(op.asked == asked and op.answer for op in self._past)
+
+    def _lost_transactions(self) -> list[Invocation]:
+        return [op.asked for op in self._past if op.asked.does == "transact" and not op.answer]
+
+    # The end.
+
+    async def drain(self) -> None:
+        """Until every group is done with everything."""
+        while any(lag.backlog for lag in self._broker.groups.list(SOURCE)):
+            await asyncio.sleep(0.02)
+
+    async def audit(self) -> None:
+        for queue in (SOURCE, TARGET):
+            asked = self._recorder.invoke(Invocation(does="audit", queue=queue, group="audit"))
+            seen: list[Seen] = []
+            while delivery := await self._broker.pop(
+                queue, group="audit", batch=1000, partitions=len(PARTITIONS), auto_ack=True
+            ):
+                seen += map(shown, delivery.messages)
+            self._recorder.answer(asked, Return(seen=seen))
+        for group in (CAREFUL, CLUMSY, COPIER):
+            await self._read_letters(group)
+
+    async def _read_letters(self, group: str) -> None:
+        asked = self._recorder.invoke(Invocation(does="letters", queue=SOURCE, group=group))
+        seen: list[Seen] = []
+        before: int | None = None
+        while letters := await self._broker.dead_letters.list(
+            SOURCE, group=group, before=before, limit=1000
+        ):
+            before = letters[-1].number
+            seen += [
+                Seen(one.partition, one.offset, value_of(one.payload), digest_of(one.payload))
+                for one in letters
+            ]
+        self._recorder.answer(asked, Return(seen=seen))
+
+
+async def _stumble(consumer: Consumer, delivery: Delivery, random: Random) -> None:
+    messages = delivery.messages
+    fate = random.random()
+    if fate < 0.4:
+        await consumer.complete(delivery, messages)
+    elif fate < 0.8 or len(messages) == 1:
+        await consumer.fail(delivery, messages)
+    else:
+        await consumer.fail(delivery, messages[1:], completed=messages[:1])
+
+
+def _number(value: str) -> int:
+    return int(value.rpartition("-")[2])
+
+
+async def main(store: Path, histories: Path, mode: str) -> None:
+    files = sorted(histories.glob("*.jsonl"))
+    past = read(files)
+    recorder = Recorder(histories / f"{len(files):04}.jsonl", f"process{len(files)}")
+    async with skep.open(store) as broker:
+        await broker.queues.configure(SOURCE, lease_time=1, retry_limit=RETRY_LIMIT, retry_delay=5)
+        await broker.queues.configure(TARGET)
+        run = Run(broker, recorder, past, len(files))
+        run.finishing = mode == "finish"
+        tasks = run.tasks()
+        if run.finishing:
+            await asyncio.gather(*tasks[: len(PRODUCERS)])
+            await run.drain()
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            await run.audit()
+        else:
+            await asyncio.gather(*tasks)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]))
