@@ -88,7 +88,7 @@ def producer_order(history: History) -> list[str]:
     found = []
     for operation in views.pushes(history):
         asked = operation.asked
-        for seen in operation.seen:
+        for seen in operation.seen if asked.client else ():
             if seen.id and (asked.queue, seen.value) in first_sent:
                 continue
             first_sent.add((asked.queue, seen.value))

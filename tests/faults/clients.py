@@ -90,6 +90,10 @@ class Consumer(Client):
             ),
         )
 
+    async def complete_all(self, delivery: Delivery) -> None:
+        asked = self._settling(delivery, completed=delivery.messages)
+        await self._ask(asked, self._broker.ack(delivery), lambda _: Return())
+
     async def complete(self, delivery: Delivery, messages: Sequence[Message]) -> None:
         await self._settle(delivery, completed=messages)
 
@@ -105,7 +109,23 @@ class Consumer(Client):
         completed: Sequence[Message] = (),
         failed: Sequence[Message] = (),
     ) -> None:
-        asked = Invocation(
+        def answer(done: Settlement) -> Return:
+            # The answer counts them; it is all of those that failed, or none.
+            return Return(dead=places(failed) if done.dead_letters == len(failed) else [])
+
+        verdicts = [Verdict(m.partition_number, m.offset) for m in completed]
+        verdicts += [Verdict(m.partition_number, m.offset, "failed", "boom") for m in failed]
+        asked = self._settling(delivery, completed=completed, failed=failed)
+        await self._ask(asked, self._broker.settle(delivery, verdicts), answer)
+
+    def _settling(
+        self,
+        delivery: Delivery,
+        *,
+        completed: Sequence[Message],
+        failed: Sequence[Message] = (),
+    ) -> Invocation:
+        return Invocation(
             does="settle",
             settles=SOURCE,
             group=self._group,
@@ -113,14 +133,6 @@ class Consumer(Client):
             completed=places(completed),
             failed=places(failed),
         )
-
-        def answer(done: Settlement) -> Return:
-            # The answer counts them; it is all of those that failed, or none.
-            return Return(dead=places(failed) if done.dead_letters == len(failed) else [])
-
-        verdicts = [Verdict(m.partition_number, m.offset) for m in completed]
-        verdicts += [Verdict(m.partition_number, m.offset, "failed", "boom") for m in failed]
-        await self._ask(asked, self._broker.settle(delivery, verdicts), answer)
 
 
 class Copier(Consumer):

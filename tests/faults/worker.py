@@ -14,17 +14,29 @@ from random import Random
 import skep
 from skep import Broker, Delivery
 from tests.faults.clients import SOURCE, TARGET, Consumer, Copier, Producer, shown
-from tests.faults.history import Invocation, Operation, Recorder, Return, Seen, digest_of, read, value_of
+from tests.faults.history import (
+    Invocation,
+    Operation,
+    Recorder,
+    Return,
+    Seen,
+    digest_of,
+    read,
+    value_of,
+)
 
 PARTITIONS = [f"p{n}" for n in range(20)]
 PRODUCERS = [f"producer{n}" for n in range(4)]
 RETRY_LIMIT = 2
 COPIER, CAREFUL, CLUMSY = "copier", "careful", "clumsy"
 CLUMSY_BATCH = 5
+DRAIN_SECONDS = 60
 
 
 class Run:
-    def __init__(self, broker: Broker, recorder: Recorder, past: Sequence[Operation], seed: int) -> None:
+    def __init__(
+        self, broker: Broker, recorder: Recorder, past: Sequence[Operation], seed: int
+    ) -> None:
         self._broker = broker
         self._recorder = recorder
         self._past = past
@@ -46,11 +58,11 @@ class Run:
         """The even ones choose ids, so they can repeat what was not answered."""
         ids, random = number % 2 == 0, Random(f"{self._seed}{name}")
         producer = Producer(self._broker, self._recorder, random)
-        mine = [op.asked for op in self._past if op.asked.client == name]
-        lost = mine[-1] if mine and not self._past_answer(mine[-1]) else None
-        if lost and ids:
-            await producer.push(name, lost.sent[0].partition, [s.value for s in lost.sent], ids=True)
-        n = 1 + max((_number(s.value) for asked in mine for s in asked.sent), default=-1)
+        mine = [operation for operation in self._past if operation.asked.client == name]
+        if ids and mine and not mine[-1].answer:
+            lost = mine[-1].asked.sent
+            await producer.push(name, lost[0].partition, [one.value for one in lost], ids=True)
+        n = 1 + max((_number(op.asked.sent[-1].value) for op in mine), default=-1)
         while not self.finishing:
             size = random.choice([1, 1, 1, 10, 10, 60])
             values = [f"{name}-{n + index}" for index in range(size)]
@@ -71,15 +83,14 @@ class Run:
             )
             if not delivery:
                 continue
-            messages = list(delivery.messages)
-            fate = random.random()
-            if fate < 0.5:
-                await consumer.complete(delivery, messages)
-            elif fate < 0.97 or self.finishing:
-                random.shuffle(messages)
-                half = len(messages) // 2
-                for some in filter(None, (messages[:half], messages[half:])):
-                    await consumer.complete(delivery, some)
+            if random.random() < 0.4:
+                await consumer.complete_all(delivery)
+                continue
+            messages = random.sample(delivery.messages, len(delivery.messages))
+            half = (len(messages) + 1) // 2
+            await consumer.complete(delivery, messages[:half])
+            if messages[half:] and (self.finishing or random.random() < 0.9):
+                await consumer.complete(delivery, messages[half:])
 
     async def _consume_clumsily(self, number: int) -> None:
         """Fails as a whole, and in part; always with the same batch."""
@@ -102,9 +113,6 @@ class Run:
                 if random.random() < 0.1:
                     await copier.copy(delivery)
 
-    def _past_answer(self, asked: Invocation) -> bool:
-        return any(op.asked == asked and op.answer for op in self._past)
-
     def _lost_transactions(self) -> list[Invocation]:
         return [op.asked for op in self._past if op.asked.does == "transact" and not op.answer]
 
@@ -112,8 +120,12 @@ class Run:
 
     async def drain(self) -> None:
         """Until every group is done with everything."""
-        while any(lag.backlog for lag in self._broker.groups.list(SOURCE)):
-            await asyncio.sleep(0.02)
+        async with asyncio.timeout(DRAIN_SECONDS):
+            while self._waits():  # noqa: ASYNC110 - nobody announces an empty queue
+                await asyncio.sleep(0.02)
+
+    def _waits(self) -> bool:
+        return any(lag.backlog for lag in self._broker.groups.list(SOURCE))
 
     async def audit(self) -> None:
         for queue in (SOURCE, TARGET):
@@ -157,14 +169,11 @@ def _number(value: str) -> int:
     return int(value.rpartition("-")[2])
 
 
-async def main(store: Path, histories: Path, mode: str) -> None:
-    files = sorted(histories.glob("*.jsonl"))
-    past = read(files)
-    recorder = Recorder(histories / f"{len(files):04}.jsonl", f"process{len(files)}")
+async def work(store: Path, recorder: Recorder, past: list[Operation], mode: str) -> None:
     async with skep.open(store) as broker:
         await broker.queues.configure(SOURCE, lease_time=1, retry_limit=RETRY_LIMIT, retry_delay=5)
         await broker.queues.configure(TARGET)
-        run = Run(broker, recorder, past, len(files))
+        run = Run(broker, recorder, past, len(past))
         run.finishing = mode == "finish"
         tasks = run.tasks()
         if run.finishing:
@@ -178,5 +187,12 @@ async def main(store: Path, histories: Path, mode: str) -> None:
             await asyncio.gather(*tasks)
 
 
+def main(store: Path, histories: Path, mode: str) -> None:
+    files = sorted(histories.glob("*.jsonl"))
+    past = read(files)
+    recorder = Recorder(histories / f"{len(files):04}.jsonl", f"process{len(files)}")
+    asyncio.run(work(store, recorder, past, mode))
+
+
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])

@@ -47,6 +47,7 @@ async def test_a_backup_under_load_is_a_prefix_of_whole_changes(tmp_path: Path) 
     while not backup.done():
         done += 1
         await store.commit([transaction(alice, bob, done)])
+        await asyncio.sleep(0)
     await backup
     await store.close()
 

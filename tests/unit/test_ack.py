@@ -43,6 +43,7 @@ def grant(consumer: Consumer, end: Offset) -> Consumer:
         now=NOW,
         seconds=30,
         oldest_at=NOW,
+        next_at=NOW,
     )
 
 

@@ -288,8 +288,8 @@ def _verdicts(messages: Iterable[Message], status: Status, error: str) -> list[V
     if not isinstance(messages, Iterable):
         raise Invalid("messages", f"must be messages, not {type(messages).__name__}")
     messages = list(messages)
-    if not all(isinstance(message, Message) for message in messages):
-        raise Invalid("messages", "must all be of type Message")
+    if not messages or not all(isinstance(message, Message) for message in messages):
+        raise Invalid("messages", "must be messages, at least one")
     return [
         Verdict(message.partition_number, message.offset, status, error) for message in messages
     ]

@@ -139,7 +139,7 @@ class Queues:
         return removed
 
     async def _pin(self, partition: PartitionState) -> None:
-        """Write down where groups are that have no state yet, so that they learn what they missed."""
+        """Write down where groups without a state are, so that they learn what they missed."""
         updates = tuple(
             ConsumerUpdate(
                 queue=partition.queue.config.number,

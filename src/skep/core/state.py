@@ -191,7 +191,7 @@ class Ready:
     def __init__(self) -> None:
         # Age, turn and partition in one integer: a third of the size of a tuple of them.
         self._heap: list[int] = []
-        self._members: set[int] = set()
+        self._members: dict[int, int] = {}
         self._turn = 0
 
     def add(self, partition: int, oldest_at: Instant) -> bool:
@@ -199,14 +199,15 @@ class Ready:
         if partition in self._members:
             return False
         self._turn = self._turn + 1 & 0xFFFFFFFF
-        self._members.add(partition)
-        heapq.heappush(self._heap, max(0, oldest_at) << 96 | self._turn << 64 | partition)
+        entry = max(0, oldest_at) << 96 | self._turn << 64 | partition
+        self._members[partition] = entry
+        heapq.heappush(self._heap, entry)
         if len(self._heap) > 2 * len(self._members) + 1000:
-            self._throw_out()
+            self._heap = sorted(self._members.values())
         return True
 
     def discard(self, partition: int) -> None:
-        self._members.discard(partition)
+        self._members.pop(partition, None)
         if not self._members:
             self._heap.clear()
 
@@ -221,7 +222,7 @@ class Ready:
         if not self._heap:
             return None
         partition = heapq.heappop(self._heap) & _NUMBER
-        self._members.discard(partition)
+        del self._members[partition]
         return partition
 
     def __len__(self) -> int:
@@ -230,11 +231,6 @@ class Ready:
     def __contains__(self, partition: int) -> bool:
         return partition in self._members
 
-    def _throw_out(self) -> None:
-        """Rebuild the heap without what was discarded, or added again since."""
-        newest = {entry & _NUMBER: entry for entry in sorted(self._heap)}
-        self._heap = sorted(newest[partition] for partition in self._members)
-
     def _drop_discarded(self) -> None:
-        while self._heap and self._heap[0] & _NUMBER not in self._members:
+        while self._heap and self._members.get(self._heap[0] & _NUMBER) != self._heap[0]:
             heapq.heappop(self._heap)

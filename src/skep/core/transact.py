@@ -1,9 +1,11 @@
 """Pushes, acks and extensions that happen together or not at all, and once."""
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TypeAlias, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -84,6 +86,7 @@ class Transacting:
         reading: Reading,
         limits: Limits,
     ) -> None:
+        self._keys: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._reading = reading
         self._store = store
         self._committer = committer
@@ -105,7 +108,22 @@ class Transacting:
             for operation in operations
             if isinstance(operation, Push)
         ]
-        once = None if key is None else _once(key, operations, required)
+        if key is None:
+            return await self._run(operations, required, batches, producer, None)
+        once = _once(key, operations, required)
+        # Of the same transaction, sent twice at once, the second waits for what becomes of the first.
+        lock = self._keys.setdefault(key, asyncio.Lock())
+        async with lock:
+            return await self._run(operations, required, batches, producer, once)
+
+    async def _run(
+        self,
+        operations: Sequence[Operation],
+        required: Sequence[LeaseId],
+        batches: Sequence[Batch],
+        producer: str | None,
+        once: IdempotencyKey | None,
+    ) -> Transaction:
         if once and (earlier := await self._store.find_outcome(once)):
             # It may be so fresh that its sync is under way: an empty change ends after that.
             await self._committer.submit(Change())
