@@ -136,6 +136,52 @@ async def test_acks_of_one_delivery_at_the_same_time_all_count(queue: Broker) ->
     assert cursors(queue) == {"Default": 200}
 
 
+async def test_acks_and_failures_of_one_delivery_at_the_same_time_all_count(
+    queue: Broker,
+) -> None:
+    await queue.push("orders", drafts(40))
+    delivery = await pop(queue, batch=40)
+
+    await asyncio.gather(
+        *(
+            queue.fail(delivery, [message])
+            if message.offset % 4
+            else queue.ack(delivery, [message])
+            for message in delivery.messages
+        )
+    )
+
+    assert cursors(queue) == {"Default": 40}
+    assert len(await letters(queue)) == 30
+
+
+async def test_an_ack_and_an_extension_at_the_same_time_both_count(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await queue.push("orders", drafts(2))
+    delivery = await pop(queue, batch=2, lease_seconds=10)
+
+    await asyncio.gather(ack(queue, delivery, 0), queue.extend(delivery, 60))
+
+    clock.advance(59)
+    assert await ack(queue, delivery, 1) == DONE
+
+
+async def test_an_ack_that_is_refused_disturbs_none_at_the_same_time(queue: Broker) -> None:
+    await queue.push("orders", drafts(3))
+    delivery = await pop(queue, batch=3)
+
+    results = await asyncio.gather(
+        ack(queue, delivery, 0),
+        ack(queue, delivery, 1, 1),
+        ack(queue, delivery, 2),
+        return_exceptions=True,
+    )
+
+    assert [type(result) for result in results] == [Settlement, Invalid, Settlement]
+    assert backlogs(queue) == {"Default": 1}
+
+
 # Too late.
 
 
@@ -180,6 +226,21 @@ async def test_a_late_failure_is_refused_and_changes_nothing(
 
     assert await letters(queue) == []
     assert offsets(await pop(queue)) == [0]
+
+
+async def test_an_ack_whose_lease_expires_before_its_commit_is_refused_and_changes_nothing(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await queue.push("orders", drafts(3))
+    delivery = await pop(queue, batch=3, lease_seconds=10)
+    acks = [asyncio.create_task(ack(queue, delivery, index)) for index in range(3)]
+    await asyncio.sleep(0)
+
+    clock.advance(10)  # they are on their way, and the store judges by its own clock
+
+    results = await asyncio.gather(*acks, return_exceptions=True)
+    assert [type(result) for result in results] == [LeaseLost] * 3
+    assert backlogs(queue) == {"Default": 3}
 
 
 async def test_a_lease_that_is_over_cannot_be_acked_again(queue: Broker) -> None:

@@ -4,13 +4,15 @@ import asyncio
 
 import pytest
 
-from skep import Broker
+from skep import Broker, Limits
+from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
 from tests.broker.build import (
     backlogs,
     drafts,
     finish,
     long_poll,
+    make_broker,
     offsets,
     partitions,
     pop,
@@ -161,6 +163,67 @@ async def test_a_cancelled_pop_is_no_failure(queue: Broker) -> None:
 
     assert offsets(delivery) == [0]
     assert await queue.dead_letters.list("orders") == []
+
+
+async def test_a_first_pop_that_is_cancelled_leaves_its_group_in_order(queue: Broker) -> None:
+    await queue.push("orders", drafts(1))
+    cancelled = asyncio.create_task(queue.pop("orders", group="mail"))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    await gone(cancelled)
+
+    delivery = await finish(await start(queue.pop("orders", group="mail", wait=30)))
+
+    assert offsets(delivery) == [0]
+
+
+@pytest.mark.timeout(10)
+async def test_a_clearing_that_is_cancelled_leaves_the_queue_in_order(store: Store) -> None:
+    async with make_broker(store, limits=Limits(cache_bytes=0)) as queue:
+        await queue.push("orders", drafts(3))
+        cancelled = asyncio.create_task(queue.queues.clear("orders"))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        await asyncio.wait([cancelled])
+        await queue.push("orders", drafts(1, first=3))
+
+        found = await pop_all(queue)
+
+        assert found in ([b"3"], [b"0", b"1", b"2", b"3"])
+        assert backlogs(queue) == {"Default": 0}
+
+
+@pytest.mark.timeout(10)
+async def test_a_clearing_of_everything_that_is_cancelled_leaves_nothing_to_wait_for(
+    store: Store,
+) -> None:
+    async with make_broker(store, limits=Limits(cache_bytes=0)) as queue:
+        await queue.push("orders", drafts(3))
+        cancelled = asyncio.create_task(queue.queues.clear("orders"))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        await asyncio.wait([cancelled])
+
+        found = await pop_all(queue)
+
+        assert found in ([], [b"0", b"1", b"2"])
+        assert backlogs(queue) == {"Default": 0}
+
+
+async def test_a_configuration_that_is_cancelled_is_not_half_done(
+    store: Store, clock: ManualClock
+) -> None:
+    async with make_broker(store) as queue:
+        await queue.queues.configure("orders", lease_time=10)
+        cancelled = asyncio.create_task(queue.queues.configure("orders", lease_time=20))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        await asyncio.wait([cancelled])
+        await turn()
+
+        (stored,) = await store.queues()
+
+        assert queue.queues.get("orders") == stored
 
 
 async def test_a_push_that_is_cancelled_during_its_commit_is_whole_or_absent(

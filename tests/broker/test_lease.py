@@ -1,5 +1,7 @@
 """A lease: the right of one consumer to a run of messages, until a time."""
 
+import asyncio
+
 import pytest
 
 from skep import Broker
@@ -279,6 +281,21 @@ async def test_an_extension_does_not_touch_the_lease_of_who_took_over(
         await queue.extend(late, 60)
 
     clock.advance(10)
+    assert offsets(await pop(queue)) == [0]
+
+
+async def test_an_extension_of_a_lease_that_expires_before_its_commit_is_refused(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await queue.push("orders", drafts(1))
+    delivery = await pop(queue, lease_seconds=10)
+    extension = asyncio.create_task(queue.extend(delivery, 60))
+    await asyncio.sleep(0)
+
+    clock.advance(10)  # it is on its way, and the store judges by its own clock
+
+    with pytest.raises(LeaseLost):
+        await extension
     assert offsets(await pop(queue)) == [0]
 
 

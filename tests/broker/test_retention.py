@@ -86,6 +86,20 @@ async def test_younger_messages_stay_and_are_delivered(queue: Broker, clock: Man
     assert (payloads(delivery), offsets(delivery)) == ([b"2", b"3"], [2, 3])
 
 
+async def test_a_message_that_is_just_as_old_as_the_retention_stays_behind_older_ones(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await keep(queue, retention_seconds=MINUTE)
+    await queue.push("orders", drafts(1))
+    clock.advance(0.000001)
+    await queue.push("orders", drafts(1, first=1))
+    clock.advance(MINUTE)
+
+    assert await queue.sweep() == 1
+
+    assert await kept(queue) == [b"1"]
+
+
 async def test_each_partition_is_judged_by_its_own_messages(
     queue: Broker, clock: ManualClock
 ) -> None:

@@ -174,6 +174,23 @@ async def test_a_transaction_with_one_lost_lease_writes_nothing(
     assert offsets(await pop(queue, batch=2)) == [0, 1]
 
 
+async def test_a_transaction_whose_lease_expires_before_its_commit_writes_nothing(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await queue.push("invoices", drafts(1))
+    await queue.push("orders", drafts(1))
+    lease = lease_of(await pop(queue, lease_seconds=10))
+    transaction = asyncio.create_task(queue.transact([Push("invoices", drafts(1)), Ack(lease)]))
+    await asyncio.sleep(0)
+
+    clock.advance(10)  # it is on its way, and the store judges by its own clock
+
+    with pytest.raises(LeaseLost):
+        await transaction
+    assert contents(queue, "invoices") == {"Default": 1}
+    assert backlogs(queue) == {"Default": 1}
+
+
 async def test_a_transaction_whose_lease_is_lost_makes_no_queue(
     queue: Broker, clock: ManualClock
 ) -> None:

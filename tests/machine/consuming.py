@@ -45,7 +45,7 @@ class ConsumingMachine(ProducingMachine):
     @precondition(lambda self: self.has_delivery(live=True))
     def pop_again_when_the_lease_has_run_out(self, pick: int, batch: int) -> None:
         if delivery := self.pick_delivery(pick, live=True):
-            held = self.model.live(str(delivery.lease_id), self.now)
+            held = self.model.held(str(delivery.lease_id), self.now)
             self.subject.clock.set(max(place.expires_at for _, place in held.values()))
             self._pop(delivery.group, partition=min(held), batch=batch)
 
@@ -104,7 +104,7 @@ class ConsumingMachine(ProducingMachine):
         group = self._pick_group(pick)
         self.subject.run(self.subject.broker.groups.delete(QUEUE, group))
 
-        del self.model.groups[group]
+        self.model.delete_group(group)
         self.witness.moved(group, PARTITIONS)
 
     @rule(pick=picks)
@@ -113,12 +113,10 @@ class ConsumingMachine(ProducingMachine):
         place = sorted(self.model.letters)[pick % len(self.model.letters)]
         broker = self.subject.broker
         letters = self.subject.run(broker.dead_letters.list(QUEUE, limit=1000))
-        numbers = {
-            (letter.group, letter.partition, letter.offset): letter.number for letter in letters
-        }
-        receipts = self.subject.run(broker.dead_letters.replay(QUEUE, [numbers[place]]))
+        (letter,) = (one for one in letters if (one.group, one.partition, one.offset) == place)
+        receipts = self.subject.run(broker.dead_letters.replay(QUEUE, [letter.number]))
 
-        assert got(receipts) == [self.model.replay(place, self.now)]
+        assert got(receipts) == [self.model.replay(place, letter.transaction_id, self.now)]
 
     @rule(seconds=passing)
     @precondition(lambda self: self.deliveries)

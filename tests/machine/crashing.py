@@ -24,12 +24,14 @@ class CrashingMachine(ConsumingMachine):
     @precondition(lambda self: self.model.logs)
     def close_and_reopen(self) -> None:
         self.subject.reopen()
+        self.model.broken.clear()
         compare_payloads(self.subject, self.model)
 
     @rule()
     @precondition(lambda self: self.model.logs)
     def crash_and_reopen(self) -> None:
         self.subject.crash()
+        self.model.broken.clear()
         compare_payloads(self.subject, self.model)
 
     @rule(some=puts, after=writes, keep=parts)
@@ -40,7 +42,8 @@ class CrashingMachine(ConsumingMachine):
     @rule(pick=picks, after=writes, keep=parts)
     @precondition(lambda self: self.deliveries)
     def crash_during_an_ack(self, pick: int, after: int, keep: float) -> None:
-        if delivery := self.pick_delivery(pick, live=True):
+        delivery = self.pick_delivery(pick, live=True)
+        if delivery and delivery.lease_id not in self.model.broken:
             lease, held = str(delivery.lease_id), self.held_by(delivery)
             applied = self._crash_during(
                 self.subject.broker.ack(delivery),
@@ -77,6 +80,7 @@ class CrashingMachine(ConsumingMachine):
     ) -> bool:
         """What was answered happened; what was not happened wholly, or not at all."""
         answer = self.subject.crash_during(call, writes=after, keep=keep)
+        self.model.broken.clear()
         changed = deepcopy(self.model)
         change(changed)
         if answer is None:

@@ -68,6 +68,8 @@ class Model:
         self.groups: dict[str, dict[str, Place]] = {}
         self.letters: dict[tuple[str, str, int], Letter] = {}
         self.once: dict[str, Once] = {}
+        self.broken: set[str] = set()
+        """Leases of which a part was taken or ended by somebody else."""
 
     def place(self, group: str, partition: str) -> Place:
         places = self.groups[group]
@@ -114,13 +116,19 @@ class Model:
     ) -> Run:
         """What a pop gets from a partition that is ready."""
         place = self.place(group, partition)
+        self._break(place)
         run = Run([], 0)
         # What was deleted is passed over without a delivery.
         while not run.offsets and place.cursor < place.log.end:
             run = place.take(batch, lease=lease, expires_at=expires_at)
         return run
 
-    def live(self, lease: str, now: int) -> dict[str, tuple[str, Place]]:
+    def pass_over(self, group: str, partition: str, end: int) -> None:
+        """What lies before ``end`` was deleted: nobody gets it."""
+        self._break(self.place(group, partition))
+        self.place(group, partition).pass_over(end)
+
+    def held(self, lease: str, now: int) -> dict[str, tuple[str, Place]]:
         """The places that a lease holds, with their group, by partition."""
         return {
             partition: (group, place)
@@ -132,14 +140,17 @@ class Model:
     # Settling.
 
     def check_lease(self, lease: str, reports: Reports, now: int) -> None:
-        held = self.live(lease, now)
+        """A lease that is spoken of as a whole must be whole."""
+        held = self.held(lease, now)
         if not held or any(partition not in held for partition in reports or ()):
+            raise Lost
+        if reports is None and lease in self.broken:
             raise Lost
 
     def settle(self, lease: str, reports: Reports, now: int) -> dict[str, Settled]:
         """What became of each partition spoken of."""
         self.check_lease(lease, reports, now)
-        held = self.live(lease, now)
+        held = self.held(lease, now)
         settled: dict[str, Settled] = {}
         for partition in held if reports is None else reports:
             group, place = held[partition]
@@ -155,7 +166,7 @@ class Model:
 
     def extend(self, lease: str, seconds: int, now: int) -> int:
         self.check_lease(lease, None, now)
-        places = [place for _, place in self.live(lease, now).values()]
+        places = [place for _, place in self.held(lease, now).values()]
         for place in places:
             place.expires_at = max(place.expires_at, now + seconds * SECOND)
             place.stored = place.cursor
@@ -166,8 +177,13 @@ class Model:
     def seek(self, group: str, partitions: Iterable[str], to: str | int) -> None:
         for partition in partitions:
             log = self.logs[partition]
+            self._break(self.place(group, partition))
             named = {"beginning": log.start, "end": log.end}
             self.place(group, partition).seek(to if isinstance(to, int) else named[to])
+
+    def delete_group(self, group: str) -> None:
+        for place in self.groups.pop(group).values():
+            self._break(place)
 
     def sweep(self, now: int, cursors: Mapping[str, list[int]]) -> int:
         """``cursors`` are those that the groups have in each partition, for what is consumed."""
@@ -178,13 +194,16 @@ class Model:
     def clear(self, partitions: Iterable[str]) -> int:
         return sum(self.logs[name].truncate(self.logs[name].end) for name in partitions)
 
-    def replay(self, letter: tuple[str, str, int], now: int) -> Got:
-        """Put a dead letter back at the end of its partition."""
+    def replay(self, letter: tuple[str, str, int], chosen_id: str, now: int) -> Got:
+        """Put a dead letter back at the end of its partition, under the id that it had."""
         _, partition, _ = letter
-        dead = self.letters.pop(letter)
-        entry = Entry(dead.payload, dead.chosen_id, now)
+        entry = Entry(self.letters.pop(letter).payload, chosen_id, now)
         ((offset, _),) = self.logs[partition].append([entry], replay=True)
         return Got(partition, offset, False)
+
+    def _break(self, place: Place) -> None:
+        if place.lease:
+            self.broken.add(place.lease)
 
     def _retain(self, log: Log, now: int, cursors: list[int]) -> int:
         removed = 0

@@ -96,7 +96,7 @@ class QueueMachine(RuleBasedStateMachine):
         return self.subject.clock.now()
 
     def is_live(self, delivery: Delivery) -> bool:
-        return bool(self.model.live(str(delivery.lease_id), self.now))
+        return bool(self.model.held(str(delivery.lease_id), self.now))
 
     def has_delivery(self, *, live: bool) -> bool:
         return any(self.is_live(delivery) is live for delivery in self.deliveries)
@@ -149,7 +149,7 @@ class QueueMachine(RuleBasedStateMachine):
             passed = range(place.cursor, cursor)
             assert all(o in place.log.deleted or o in place.done for o in passed)
             if passed:
-                place.pass_over(cursor)
+                self.model.pass_over(group, name, cursor)
             assert full or passed, f"{name} was ready for {group} and was left out"
             assert not complete or not place.is_ready(self.now)
 

@@ -27,7 +27,11 @@ class SettlingMachine(QueueMachine):
     def ack(self, pick: int) -> None:
         if delivery := self.pick_delivery(pick, live=True):
             held = self.held_by(delivery)
-            settlement = self.subject.run(self.subject.broker.ack(delivery))
+            try:
+                settlement = self.subject.run(self.subject.broker.ack(delivery))
+            except LeaseLost:
+                self.check_lost(delivery, None)
+                return
 
             settled = self.model.settle(str(delivery.lease_id), None, self.now)
             self.check_settlement(delivery, settlement, settled, held)
@@ -65,30 +69,26 @@ class SettlingMachine(QueueMachine):
     @precondition(lambda self: self.has_delivery(live=True))
     def extend(self, pick: int, seconds: int) -> None:
         if delivery := self.pick_delivery(pick, live=True):
-            until = self.subject.run(self.subject.broker.extend(delivery, seconds))
+            try:
+                until = self.subject.run(self.subject.broker.extend(delivery, seconds))
+            except LeaseLost:
+                self.check_lost(delivery, None)
+                return
 
-            assert from_datetime("until", until) == self.model.extend(
-                str(delivery.lease_id), seconds, self.now
-            )
-            self.witness.extended(str(delivery.lease_id), from_datetime("until", until))
+            ends = from_datetime("until", until)
+            assert ends == self.model.extend(str(delivery.lease_id), seconds, self.now)
+            self.witness.extended(str(delivery.lease_id), ends)
 
     @rule(pick=picks, late=st.sampled_from(["ack", "fail", "extend", "some"]))
     @precondition(lambda self: self.has_delivery(live=False))
     def come_too_late(self, pick: int, late: str) -> None:
-        broker = self.subject.broker
         if delivery := self.pick_delivery(pick, live=False):
-            calls = {
-                "ack": lambda: broker.ack(delivery),
-                "some": lambda: broker.ack(delivery, delivery.messages[:1]),
-                "fail": lambda: broker.fail(delivery),
-                "extend": lambda: broker.extend(delivery, 100),
-            }
             with pytest.raises(LeaseLost):
-                self.subject.run(calls[late]())
+                self.subject.run(self._late(delivery, late))
 
     def held_by(self, delivery: Delivery | None) -> set[str]:
         """The partitions that a delivery's lease holds now."""
-        return set(self.model.live(str(delivery.lease_id), self.now)) if delivery else set()
+        return set(self.model.held(str(delivery.lease_id), self.now)) if delivery else set()
 
     def check_lost(self, delivery: Delivery | None, reports: Reports) -> None:
         assert delivery is not None
@@ -112,6 +112,17 @@ class SettlingMachine(QueueMachine):
             gone = [*one.completed, *one.dead]
             self.witness.completed(delivery.group, ((name, offset) for offset in gone))
         self.witness.released(lease, (name for name, one in settled.items() if one.released))
+
+    async def _late(self, delivery: Delivery, late: str) -> None:
+        broker = self.subject.broker
+        if late == "ack":
+            await broker.ack(delivery)
+        elif late == "some":
+            await broker.ack(delivery, delivery.messages[:1])
+        elif late == "fail":
+            await broker.fail(delivery)
+        else:
+            await broker.extend(delivery, 100)
 
     def _settle(self, delivery: Delivery, said: list[tuple[Message, Status, str]]) -> None:
         verdicts = [Verdict(m.partition_number, m.offset, status, e) for m, status, e in said]

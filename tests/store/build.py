@@ -17,7 +17,7 @@ from skep.model.change import (
 from skep.model.consumer import Consumer, Lease
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
 from skep.model.names import SECOND, Instant, LeaseId, Offset
-from skep.model.queue import Partition, Queue
+from skep.model.queue import Partition, Queue, Subscription
 from skep.model.segment import Columns, Segment
 from skep.model.trace import TraceEvent
 from skep.store.protocol import Store
@@ -41,8 +41,24 @@ class Entry(NamedTuple):
     flag: int = 0
 
 
-async def make_queue(store: Store, name: str = "orders") -> Queue:
-    return await store.put_queue(Queue(number=0, name=name))
+GROUPS = ("billing", "even", "g", "gg", "h")
+"""The groups that the tests write states of."""
+
+
+async def make_queue(
+    store: Store, name: str = "orders", *, groups: Sequence[str] = GROUPS
+) -> Queue:
+    queue = await store.put_queue(Queue(number=0, name=name))
+    await subscribe(store, queue, *groups)
+    return queue
+
+
+async def subscribe(store: Store, queue: Queue, *groups: str) -> None:
+    for group in groups:
+        await store.subscribe(
+            Subscription(queue=queue.number, group=group, mode="all", from_at=None, created_at=0),
+            [],
+        )
 
 
 async def make_partition(store: Store, queue: Queue, name: str = "alice") -> Partition:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skep.model.change import Change
+from skep.model.change import Change, Gone
 from skep.model.consumer import Consumer
 from skep.model.names import SECOND
 from skep.model.queue import Partition, Queue, QueueOptions, Subscription
@@ -24,6 +24,12 @@ from tests.store.build import (
 
 def subscription(queue: Queue, group: str, *, mode: str = "all") -> Subscription:
     return Subscription(queue=queue.number, group=group, mode=mode, from_at=None, created_at=1)
+
+
+@pytest.fixture
+async def orders(store: Store) -> Queue:
+    """A queue that no group has seen yet."""
+    return await make_queue(store, groups=())
 
 
 async def test_a_new_store_is_empty(store: Store) -> None:
@@ -115,7 +121,7 @@ async def test_asking_for_a_partition_that_has_messages_tells_its_end(
 async def test_the_same_partition_name_in_two_queues_is_two_partitions(
     store: Store, orders: Queue, alice: Partition
 ) -> None:
-    other = await make_queue(store, "other")
+    other = await make_queue(store, "other", groups=())
 
     there = await make_partition(store, other, "alice")
 
@@ -189,7 +195,7 @@ async def test_a_second_contact_of_a_group_changes_nothing(
 
 
 async def test_groups_subscribe_to_each_queue_apart(store: Store, orders: Queue) -> None:
-    other = await make_queue(store, "other")
+    other = await make_queue(store, "other", groups=())
     await store.subscribe(subscription(orders, "a"), [])
 
     found = [
@@ -221,7 +227,7 @@ async def test_a_cursor_from_a_subscription_is_updated_by_its_version(
 async def test_deleting_a_group_forgets_it_in_every_partition_and_nobody_else(
     store: Store, orders: Queue, alice: Partition, bob: Partition
 ) -> None:
-    other = await make_queue(store, "other")
+    other = await make_queue(store, "other", groups=())
     there = await make_partition(store, other)
     everywhere = [
         StoredConsumer(partition.number, group, Consumer(version=1))
@@ -249,10 +255,23 @@ async def test_a_deleted_group_starts_again_as_if_it_had_never_been(
     await store.subscribe(subscription(orders, "billing"), [cursor])
     await store.delete_group(orders.number, "billing")
 
+    again = await store.subscribe(subscription(orders, "billing"), [])
+
+    assert again is True
+    outcome = await commit_one(store, Change(consumers=(update(alice, 0, Consumer(version=1)),)))
+    assert outcome == APPLIED
+
+
+async def test_a_state_of_a_group_that_was_deleted_is_not_written(
+    store: Store, orders: Queue, alice: Partition
+) -> None:
+    await store.subscribe(subscription(orders, "billing"), [])
+    await store.delete_group(orders.number, "billing")
+
     outcome = await commit_one(store, Change(consumers=(update(alice, 0, Consumer(version=1)),)))
 
-    assert outcome == APPLIED
-    assert await store.subscribe(subscription(orders, "billing"), []) is True
+    assert outcome == Gone()
+    assert list(await store.consumers(orders.number)) == []
 
 
 async def test_deleting_a_group_that_never_was_is_no_error(store: Store, orders: Queue) -> None:

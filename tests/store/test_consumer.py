@@ -18,6 +18,7 @@ from tests.store.build import (
     make_queue,
     payloads,
     push,
+    subscribe,
     update,
 )
 
@@ -163,6 +164,7 @@ async def test_groups_and_partitions_have_states_of_their_own(
         (bob.number, "a"): Consumer(version=1, cursor=4),
     }
     by_number = {alice.number: alice, bob.number: bob}
+    await subscribe(store, orders, "a", "ab", "größe 😀")
 
     await store.commit(
         [change(by_number[at], 0, state, group=group) for (at, group), state in states.items()]

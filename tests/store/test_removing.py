@@ -8,7 +8,7 @@ import pytest
 from skep.model.change import Applied, Change, Gone
 from skep.model.consumer import Consumer
 from skep.model.names import SECOND
-from skep.model.queue import Partition, Queue, Removal, Subscription
+from skep.model.queue import Partition, Queue, Removal
 from skep.model.segment import DELETED, ENCRYPTED
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
@@ -367,15 +367,12 @@ async def test_truncation_removes_deleted_messages_as_any_other(
 
 async def fill(store: Store, name: str, segments: int = 2) -> tuple[Queue, Partition]:
     """A queue that holds something of every kind."""
-    queue = await make_queue(store, name)
+    queue = await make_queue(store, name, groups=["billing"])
     partition = await make_partition(store, queue)
     for n in range(segments):
         made = columns(b"x", ids=[f"{n}"], traces=[TRACE])
         await appended(store, Change(appends=(append(partition, made),)))
     await truncate(store, partition, 1)
-    await store.subscribe(
-        Subscription(queue=queue.number, group="g", mode="all", from_at=None, created_at=0), []
-    )
     await store.commit(
         [
             Change(

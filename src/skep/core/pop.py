@@ -43,17 +43,20 @@ class PopRequest(msgspec.Struct, frozen=True, kw_only=True):
             raise Invalid("queue", "name a queue, or a namespace or task instead of it")
         if self.partition is not None and self.queue is None:
             raise Invalid("partition", "needs a queue")
+        self._check_numbers(limits)
+        if type(self.auto_ack) is not bool:
+            raise Invalid("auto_ack", f"must be true or false, not {self.auto_ack!r}")
+        check_mode(self.subscription_mode)
+        if self.subscription_from is not None:
+            from_datetime("subscription_from", self.subscription_from)
+
+    def _check_numbers(self, limits: Limits) -> None:
         check_count("batch", self.batch, least=1, most=limits.pop_messages)
         check_count("partitions", self.partitions, least=1, most=limits.pop_partitions)
         if self.lease_seconds is not None:
             check_count("lease_seconds", self.lease_seconds, least=1, most=limits.lease_seconds)
         if type(self.wait) not in (int, float) or not 0 <= self.wait <= limits.wait_seconds:
             raise Invalid("wait", f"must be 0 to {limits.wait_seconds} seconds, not {self.wait!r}")
-        if type(self.auto_ack) is not bool:
-            raise Invalid("auto_ack", f"must be true or false, not {self.auto_ack!r}")
-        check_mode(self.subscription_mode)
-        if self.subscription_from is not None:
-            from_datetime("subscription_from", self.subscription_from)
 
 
 class Popping:

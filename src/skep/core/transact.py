@@ -111,7 +111,7 @@ class Transacting:
         if key is None:
             return await self._run(operations, required, batches, producer, None)
         once = _once(key, operations, required)
-        # Of the same transaction, sent twice at once, the second waits for what becomes of the first.
+        # Sent twice at once, the second waits for what becomes of the first.
         lock = self._keys.setdefault(key, asyncio.Lock())
         async with lock:
             return await self._run(operations, required, batches, producer, once)

@@ -147,12 +147,12 @@ class Round:
         return None
 
     def _refuse_update(self, update: ConsumerUpdate) -> Outcome | None:
-        if not self._view.subscribed(update.queue, update.group):
-            return Gone()
         place = update.queue, update.partition, update.group
         current = self.consumers.get(place) or self._view.consumer(*place)
         if (current.version if current else 0) != update.expected:
             return Stale()
+        if not self._view.subscribed(update.queue, update.group):
+            return Gone()
         if current is None and self._view.partition(update.queue, update.partition) is None:
             return Gone()
         if update.under_lease and (
