@@ -292,6 +292,18 @@ async def test_a_listing_is_bounded(queue: Broker) -> None:
             await queue.messages.list("orders", limit=limit)
 
 
+async def test_a_listing_that_names_no_limit_works_where_pages_are_small(store: Store) -> None:
+    async with make_broker(store, limits=Limits(page=2)) as queue:
+        await queue.push("orders", drafts(3))
+
+        page = await queue.messages.list("orders")
+
+        assert texts(page.messages) == [b"2", b"1"]
+        assert await queue.dead_letters.list("orders") == []
+        assert await queue.traces.named("checkout") == []
+        assert await queue.traces.names() == []
+
+
 async def test_listing_moves_nobody(queue: Broker) -> None:
     await queue.push("orders", drafts(3))
     await queue.ack(await pop(queue))

@@ -187,12 +187,12 @@ class Model:
 
     def sweep(self, now: int, cursors: Mapping[str, list[int]]) -> int:
         """``cursors`` are those that the groups have in each partition, for what is consumed."""
-        removed = sum(self._retain(log, now, cursors[name]) for name, log in self.logs.items())
+        removed = sum(self._retain(name, now, cursors[name]) for name in self.logs)
         self.once = {key: once for key, once in self.once.items() if once.at >= now - DAY}
         return removed
 
     def clear(self, partitions: Iterable[str]) -> int:
-        return sum(self.logs[name].truncate(self.logs[name].end) for name in partitions)
+        return sum(self._truncate(name, self.logs[name].end) for name in partitions)
 
     def replay(self, letter: tuple[str, str, int], chosen_id: str, now: int) -> Got:
         """Put a dead letter back at the end of its partition, under the id that it had."""
@@ -205,14 +205,23 @@ class Model:
         if place.lease:
             self.broken.add(place.lease)
 
-    def _retain(self, log: Log, now: int, cursors: list[int]) -> int:
+    def _retain(self, partition: str, now: int, cursors: list[int]) -> int:
+        log, rules = self.logs[partition], self.rules
         removed = 0
-        if self.rules.retention_seconds:
-            removed += log.truncate(log.offset_at(now - self.rules.retention_seconds * SECOND))
-        if self.rules.completed_retention_seconds and cursors:
-            before = log.offset_at(now - self.rules.completed_retention_seconds * SECOND)
-            removed += log.truncate(min([before, *cursors]))
+        if rules.retention_seconds:
+            before = log.offset_at(now - rules.retention_seconds * SECOND)
+            removed += self._truncate(partition, before)
+        if rules.completed_retention_seconds and cursors:
+            before = log.offset_at(now - rules.completed_retention_seconds * SECOND)
+            removed += self._truncate(partition, min([before, *cursors]))
         return removed
+
+    def _truncate(self, partition: str, before: int) -> int:
+        for group in self.groups:
+            place = self.place(group, partition)
+            if place.stored is None:
+                place.stored = place.log.start
+        return self.logs[partition].truncate(before)
 
     def _give_up(self, group: str, partition: str, dead: dict[int, str], attempts: int) -> None:
         kept = self.logs[partition].kept

@@ -95,7 +95,8 @@ async def fill(store: Store, name: str = "orders", segments: int = 3) -> Queue:
         made = columns(b"\x00%d" % n, ids=[f"ü{n}"], traces=[TRACE], producers=["p"])
         await store.commit([Change(appends=(append(alice, made),)), push(bob, b"b", b"")])
     await store.subscribe(
-        Subscription(queue=queue.number, group="g", mode="all", from_at=None, created_at=0), []
+        Subscription(queue=queue.number, group="billing", mode="all", from_at=None, created_at=0),
+        [],
     )
     await store.truncate(queue.number, alice.number, 1, kind="retention")
     held = Consumer(version=1, cursor=1, acked=((2, 3),), lease=lease(NOON + 9), attempt=1)

@@ -1,6 +1,5 @@
 """A damaged store is refused or says so; it never serves other bytes, and never fewer."""
 
-import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -59,7 +58,6 @@ async def test_a_refused_log_stays_as_it_was(quick_path: Path) -> None:
     assert await verdict(crashed) == "whole"
 
 
-@pytest.mark.xfail(reason="RocksDB takes a length beyond the file for a torn tail")
 async def test_a_flipped_length_in_the_log_never_makes_it_shorter(quick_path: Path) -> None:
     crashed = await crashed_store(quick_path, COUNT)
 
@@ -73,10 +71,6 @@ async def test_a_flipped_length_in_the_log_never_makes_it_shorter(quick_path: Pa
     assert found == {"refused"}
 
 
-@pytest.mark.xfail(
-    reason="RocksDB 9.8 takes 5 for a recycled record and loops for ever (facebook/rocksdb#13333)",
-    raises=(AssertionError, subprocess.TimeoutExpired),
-)
 @pytest.mark.parametrize("which", [0, 5], ids=["first", "another"])
 async def test_a_flipped_type_in_the_log_is_refused_and_does_not_hang(
     quick_path: Path, which: int
@@ -101,12 +95,9 @@ WAYS: dict[str, Callable[[RocksStore, Partition], Awaitable[object]]] = {
     "give up": lambda store, p: store.commit([Change(dead_letters=(give_up(p, 3),))]),
     "journal": lambda store, p: store.read_journal(p.queue, store.lane, 0, limit=99),
 }
-FOREIGN = pytest.mark.xfail(reason="database.py: get lets RocksDB's error out")
 
 
-@pytest.mark.parametrize(
-    "way", [pytest.param(way, marks=[FOREIGN] if way == "journal" else []) for way in WAYS]
-)
+@pytest.mark.parametrize("way", WAYS)
 async def test_whoever_comes_upon_a_damaged_segment_is_told_so(quick_path: Path, way: str) -> None:
     crashed = await crashed_store(quick_path, COUNT, flushed=True)
     flip(tables(crashed)[1], 100)
@@ -122,7 +113,7 @@ async def test_whoever_comes_upon_a_damaged_segment_is_told_so(quick_path: Path,
 
 @pytest.mark.parametrize(
     "which",
-    [pytest.param(0, id="records", marks=FOREIGN), pytest.param(1, id="segments")],
+    [pytest.param(0, id="records"), pytest.param(1, id="segments")],
 )
 async def test_a_flipped_bit_in_a_table_never_changes_what_is_read_nor_raises_foreign_errors(
     quick_path: Path, which: int
@@ -149,7 +140,6 @@ async def big_damaged_store(path: Path) -> RocksStore:
     return open_store(crashed)
 
 
-@FOREIGN
 async def test_an_index_that_cannot_be_read_is_corrupted_for_readers_and_writers(
     quick_path: Path,
 ) -> None:
@@ -169,7 +159,6 @@ async def test_an_index_that_cannot_be_read_is_corrupted_for_readers_and_writers
 # The files that say which files there are.
 
 
-@pytest.mark.xfail(reason="RocksDB takes a length beyond the manifest for its torn end")
 async def test_a_flipped_bit_in_the_manifest_never_makes_the_store_empty(quick_path: Path) -> None:
     crashed = await crashed_store(quick_path, COUNT, flushed=True)
 
@@ -188,7 +177,7 @@ async def test_a_flipped_bit_in_the_manifest_never_makes_the_store_empty(quick_p
         "CURRENT",
         "000009.sst",
         "000010.sst",
-        pytest.param("MANIFEST-000005", marks=pytest.mark.xfail(reason="is Unavailable")),
+        "MANIFEST-000005",
     ],
 )
 async def test_a_missing_file_is_refused(quick_path: Path, name: str) -> None:
@@ -199,7 +188,6 @@ async def test_a_missing_file_is_refused(quick_path: Path, name: str) -> None:
         open_store(crashed)
 
 
-@pytest.mark.xfail(reason="RocksDB does not know that there was a log")
 async def test_a_missing_log_is_refused(quick_path: Path) -> None:
     crashed = await crashed_store(quick_path, COUNT)
     log_of(crashed).unlink()
@@ -207,9 +195,6 @@ async def test_a_missing_log_is_refused(quick_path: Path) -> None:
     assert await verdict(crashed) == "refused"
 
 
-@pytest.mark.xfail(
-    reason="the first refusal leaves a new CURRENT; the second open deletes the data"
-)
 async def test_a_store_without_its_current_file_is_refused_for_good_and_can_be_saved(
     quick_path: Path,
 ) -> None:

@@ -126,7 +126,6 @@ async def test_after_a_failed_sync_nothing_is_answered_and_nothing_answered_is_l
 
 
 @needs_strace
-@pytest.mark.xfail(reason="database.py: close raises RocksDB's error and keeps the lock")
 def test_a_store_that_stopped_can_be_closed_and_opened_again(tmp_path: Path) -> None:
     inject = "inject=fdatasync:error=EIO:when=12"
     under = ["strace", "-f", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", inject]

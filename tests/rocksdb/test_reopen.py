@@ -178,7 +178,6 @@ async def test_the_directory_of_a_store_is_its_owners_alone(tmp_path: Path) -> N
     assert (tmp_path / "new" / "store").stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.xfail(reason="database.py: mkdir raises FileExistsError", raises=OSError)
 def test_a_path_that_is_no_directory_is_refused_with_an_error_of_ours(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"not a store")
 

@@ -1,7 +1,5 @@
 """Dead letters: copies that outlive their message, one per message and group."""
 
-import pytest
-
 from skep.model.change import Applied, Change, DeadLetterRemoval, Stale
 from skep.model.consumer import Consumer
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
@@ -124,7 +122,6 @@ async def test_a_message_that_is_no_longer_kept_makes_no_dead_letter(
     assert await consumer(store, alice) == Consumer(version=1, cursor=2)
 
 
-@pytest.mark.xfail(reason="round.py: a give-up does not see the appends of its own commit")
 async def test_a_message_of_an_earlier_change_of_the_same_commit_can_be_given_up(
     store: Store, orders: Queue, alice: Partition
 ) -> None:

@@ -206,9 +206,6 @@ async def test_an_event_goes_with_its_message_and_its_name_with_the_last_event(
     assert await store.named_events("old", limit=9) == []
 
 
-@pytest.mark.xfail(
-    reason="round.py records events of messages that are not there; nothing ends them"
-)
 async def test_an_event_of_a_message_that_is_not_kept_is_not_recorded(
     store: Store, messages: Partition
 ) -> None:

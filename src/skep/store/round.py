@@ -106,16 +106,14 @@ class Round:
         for given_up in change.dead_letters:
             self._give_up(given_up)
         for event in change.traces:
-            self.traces.append(
-                msgspec.structs.replace(event, number=self._view.next_number(), created_at=self.now)
-            )
+            self._record(event)
         if change.key:
             self.recorded[change.key.name] = Recorded(change.key.fingerprint, outcome, self.now)
         return outcome
 
     def segments(self) -> list[Segment]:
         """The segments that the appends of the round make, in the order of the journal."""
-        return [segment for tail in self._tails.values() for segment in self._cut(tail)]
+        return [self._place(made) for tail in self._tails.values() for made in self._cut(tail)]
 
     def partitions(self) -> list[Partition]:
         """The partitions that got messages, with their new ends."""
@@ -234,14 +232,18 @@ class Round:
             number, offset = address_of(UUID(chosen))
         except (ValueError, Invalid):
             return None
-        segment = self._view.segment(partition, offset) if number == partition else None
-        if segment is None or segment.chosen_id(offset) or segment.flag(offset) & DELETED:
-            return None
-        return offset
+        segment = self._segment(partition, offset) if number == partition else None
+        return offset if segment and not segment.chosen_id(offset) else None
+
+    def _record(self, event: TraceEvent) -> None:
+        """Keep an event, if the message it speaks of is kept: it lives as long."""
+        if self._segment(event.partition, event.offset) is not None:
+            number = self._view.next_number()
+            self.traces.append(msgspec.structs.replace(event, number=number, created_at=self.now))
 
     def _give_up(self, letter: GiveUp) -> None:
-        segment = self._view.segment(letter.partition, letter.offset)
-        if segment is None or segment.flag(letter.offset) & DELETED:
+        segment = self._segment(letter.partition, letter.offset)
+        if segment is None:
             return
         one = segment.columns.cut(letter.offset - segment.start, letter.offset - segment.start + 1)
         self.dead_letters.append(
@@ -263,27 +265,37 @@ class Round:
             )
         )
 
+    def _segment(self, partition: int, offset: Offset) -> Segment | None:
+        """The segment with a message that is kept, in the store or made by this round."""
+        tail = self._tails.get(partition)
+        if tail is not None and offset >= tail.partition.end:
+            return next((made for made in self._cut(tail) if made.end > offset), None)
+        segment = self._view.segment(partition, offset)
+        return None if segment is None or segment.flag(offset) & DELETED else segment
+
     def _cut(self, tail: _Tail) -> Iterator[Segment]:
-        if not tail.parts:
-            return
-        partition = tail.partition
-        start = partition.end
-        for columns, size in split(concat(tail.parts)):
-            position = self.heads.get(partition.queue)
-            if position is None:
-                position = self._view.head(partition.queue)
+        """The segments of a tail; where they stand in the journal is not decided yet."""
+        start = tail.partition.end
+        for columns, size in split(concat(tail.parts)) if tail.parts else ():
             yield Segment(
-                queue=partition.queue,
-                partition=partition.number,
+                queue=tail.partition.queue,
+                partition=tail.partition.number,
                 start=start,
                 created_at=self.now,
                 lane=self._lane,
-                position=position,
+                position=0,
                 size=size,
                 columns=columns,
             )
             start += len(columns)
-            self.heads[partition.queue] = position + len(columns)
+
+    def _place(self, segment: Segment) -> Segment:
+        """Put a segment at the end of its queue's journal."""
+        position = self.heads.get(segment.queue)
+        if position is None:
+            position = self._view.head(segment.queue)
+        self.heads[segment.queue] = position + len(segment.columns)
+        return msgspec.structs.replace(segment, position=position)
 
 
 def split(columns: Columns) -> Iterator[tuple[Columns, int]]:

@@ -1,6 +1,7 @@
 """The few calls of RocksDB that the store is made of, and what happens when one fails."""
 
 import asyncio
+import logging
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -8,8 +9,12 @@ from pathlib import Path
 from rocksdict import Checkpoint, Rdict, ReadOptions, WriteBatch
 
 from skep.errors import Closed, Corrupted, Invalid, OutcomeUnknown, StoreFailed, Unavailable
+from skep.store.rocksdb.guard import ADVICE, Synced, check_logs, holds_a_store
 from skep.store.rocksdb.lock import DirectoryLock
 from skep.store.rocksdb.options import database_options, segment_options
+
+_log = logging.getLogger("skep.store")
+_NOT_DAMAGE = ("lock", "Permission denied", "No space left", "Too many open files", "Read-only")
 
 
 class Database:
@@ -21,30 +26,52 @@ class Database:
     """
 
     def __init__(self, path: Path) -> None:
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.path = path
-        self._lock = DirectoryLock(path)
         try:
-            self._db = Rdict(
-                str(path), database_options(), column_families={"segments": segment_options()}
-            )
-        except Exception as error:
+            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lock = DirectoryLock(path)
+        except OSError as error:
+            raise Unavailable(f"{path} cannot be opened: {error}") from error
+        try:
+            self._open(path)
+        except BaseException:
             self._lock.release()
-            raise _opening_failed(path, error) from error
-        self._segments = self._db.get_column_family("segments")
-        self.segments = self._db.get_column_family_handle("segments")
+            raise
         self._syncer = ThreadPoolExecutor(1, thread_name_prefix="skep-sync")
         self._failure: str | None = None
         self._closed = False
 
+    def _open(self, path: Path) -> None:
+        create = not holds_a_store(path)
+        check_logs(path)
+        families = {"segments": segment_options()}
+        try:
+            self._db = Rdict(str(path), database_options(create=create), column_families=families)
+        except Exception as error:
+            raise _opening_failed(path, error) from error
+        self._segments = self._db.get_column_family("segments")
+        self.segments = self._db.get_column_family_handle("segments")
+        self._synced = Synced(path)
+        try:
+            self._synced.check(self._db.latest_sequence_number())
+        except BaseException:
+            self._close_files()
+            raise
+
     def get(self, key: bytes) -> bytes | None:
         self._check_open()
-        value: bytes | None = self._db.get(key)
+        try:
+            value: bytes | None = self._db.get(key)
+        except Exception as error:
+            raise _unreadable(error) from error
         return value
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         self._check_open()
-        return list(self._db.get(list(keys)) or ())
+        try:
+            return list(self._db.get(list(keys)) or ())
+        except Exception as error:
+            raise _unreadable(error) from error
 
     def scan(
         self, lower: bytes, upper: bytes, *, backwards: bool = False
@@ -61,7 +88,10 @@ class Database:
 
     def get_segment(self, key: bytes) -> bytes | None:
         self._check_open()
-        value: bytes | None = self._segments.get(key)
+        try:
+            value: bytes | None = self._segments.get(key)
+        except Exception as error:
+            raise _unreadable(error) from error
         return value
 
     def write(self, batch: WriteBatch) -> None:
@@ -74,10 +104,12 @@ class Database:
 
     async def sync(self) -> None:
         """Make durable what has been written."""
+        number = self._db.latest_sequence_number()
         try:
             await asyncio.get_running_loop().run_in_executor(self._syncer, self._db.flush_wal, True)
         except Exception as error:
             raise self._failed(error) from error
+        self._synced.note(number)
 
     def check(self) -> None:
         """Raise if nothing can be written any more."""
@@ -95,13 +127,26 @@ class Database:
         return sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file())
 
     def close(self) -> None:
+        """Let go of the directory, also if RocksDB does not like how it is left."""
         self._closed = True
         self._syncer.shutdown()
+        try:
+            self._close_files()
+        except Exception as error:
+            # Who wrote knows already, and recovery does not depend on how it was left.
+            _log.warning("%s was not closed in order: %s", self.path, error)
+        finally:
+            self._lock.release()
+
+    def _close_files(self) -> None:
+        self._synced.close()
         # A handle of a column family keeps the database open as long as it lives.
-        del self.segments
-        self._segments.close()
-        self._db.close()
-        self._lock.release()
+        segments, database = self._segments, self._db
+        del self.segments, self._segments, self._db
+        try:
+            segments.close()
+        finally:
+            database.close()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -131,13 +176,14 @@ def _scan(
     try:
         entries.status()
     except Exception as error:
-        raise Corrupted(f"the store cannot be read: {error}; restore a backup") from error
+        raise _unreadable(error) from error
+
+
+def _unreadable(error: Exception) -> Corrupted:
+    return Corrupted(f"the store cannot be read: {error}; restore a backup")
 
 
 def _opening_failed(path: Path, error: Exception) -> Exception:
-    if "orrupt" in str(error):
-        return Corrupted(
-            f"{path} is damaged: {error}. Nothing was changed. Restore a backup, or keep a copy "
-            "of the directory and see the page on recovery for what can be saved."
-        )
-    return Unavailable(f"{path} cannot be opened: {error}")
+    if any(cause in str(error) for cause in _NOT_DAMAGE):
+        return Unavailable(f"{path} cannot be opened: {error}")
+    return Corrupted(f"{path} is damaged: {error}. {ADVICE}")

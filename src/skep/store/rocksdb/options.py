@@ -11,10 +11,10 @@ from rocksdict import (
 _MB = 1 << 20
 
 
-def database_options() -> Options:
+def database_options(*, create: bool) -> Options:
     options = _column_family(write_buffer=8 * _MB)
-    options.create_if_missing(True)
-    options.create_missing_column_families(True)
+    options.create_if_missing(create)
+    options.create_missing_column_families(create)
     # A torn tail is what a crash leaves behind and is cut off; a bad record in the middle is
     # damage, and the default mode would silently drop everything after it.
     options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())

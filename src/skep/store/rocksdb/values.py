@@ -46,4 +46,7 @@ class Decoder(Generic[T]):
         body = value[_HEADER.size :]
         if zlib.crc32(body) != checksum:
             raise Corrupted(f"a stored {self._name} fails its checksum; restore a backup")
-        return self._decode(body)
+        try:
+            return self._decode(body)
+        except msgspec.MsgspecError as error:
+            raise Corrupted(f"a stored {self._name} cannot be read: {error}") from None

@@ -1,0 +1,77 @@
+"""What RocksDB does not notice by itself about its own files, looked at before and after it opens.
+
+* A directory that lost its CURRENT file looks new to RocksDB, which then deletes what it holds.
+* A damaged length in the log, in the middle, looks like its torn end, and a log that is missing
+  looks like one that never was: what follows would be gone without a word. So the number of the
+  last write that was synced is kept in a file of its own. It is written after each sync and not
+  synced itself: after a power failure it may be behind, never ahead.
+* A damaged type of a record, read as that of a recycled log, makes RocksDB 9.8 loop for ever.
+"""
+
+import os
+import struct
+import zlib
+from pathlib import Path
+
+from skep.errors import Corrupted
+
+ADVICE = (
+    "Nothing was changed. Restore a backup, or keep a copy of the directory and see the page on "
+    "operations for what can be saved."
+)
+
+_SYNCED = struct.Struct("<QI")
+_BLOCK = 32 * 1024
+_HEADER = 7
+_LAST_TYPE = 4
+"""Full, first, middle, last; 0 is the padding of a file. Higher ones are those of recycled logs."""
+
+
+def holds_a_store(path: Path) -> bool:
+    """Whether the directory holds a store; ``Corrupted`` if it holds what is left of one."""
+    if (path / "CURRENT").exists():
+        return True
+    left = [p.name for p in path.iterdir() if p.name.startswith("MANIFEST") or p.suffix == ".sst"]
+    if left or any(log.stat().st_size for log in path.glob("[0-9]*.log")):
+        raise Corrupted(f"{path} is damaged: it holds data but no CURRENT file. {ADVICE}")
+    return False
+
+
+def check_logs(path: Path) -> None:
+    """Walk over the records of the logs, and refuse one that RocksDB would not come back from."""
+    for log in sorted(path.glob("[0-9]*.log")):
+        data = log.read_bytes()
+        at = 0
+        while at + _HEADER <= len(data):
+            if _BLOCK - at % _BLOCK < _HEADER:
+                at += _BLOCK - at % _BLOCK
+                continue
+            if data[at + 6] > _LAST_TYPE:
+                raise Corrupted(f"{log} is damaged at byte {at}. {ADVICE}")
+            at += _HEADER + int.from_bytes(data[at + 4 : at + 6], "little")
+
+
+class Synced:
+    """The number of the last write that is known to be on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = os.open(path / "SYNCED", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def check(self, present: int) -> None:
+        """Refuse a store whose last write, ``present``, comes before one that was synced."""
+        kept = os.pread(self._file, _SYNCED.size, 0)
+        if len(kept) < _SYNCED.size:
+            return
+        number, checksum = _SYNCED.unpack(kept)
+        if checksum == zlib.crc32(kept[:8]) and present < number:
+            raise Corrupted(
+                f"{self._path} is damaged: its log ends at write {present}, but {number} was "
+                f"answered. {ADVICE}"
+            )
+
+    def note(self, number: int) -> None:
+        os.pwrite(self._file, _SYNCED.pack(number, zlib.crc32(number.to_bytes(8, "little"))), 0)
+
+    def close(self) -> None:
+        os.close(self._file)
