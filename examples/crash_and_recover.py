@@ -20,7 +20,9 @@ async def work_until_killed(path: str) -> None:
     async with skep.open(path) as queue:
         await queue.queues.configure("orders", lease_time=1)
         for number in range(1, 6):
-            order = Draft(b'{"order": %d}' % number, partition="alice", transaction_id=f"o-{number}")
+            order = Draft(
+                b'{"order": %d}' % number, partition="alice", transaction_id=f"o-{number}"
+            )
             (receipt,) = await queue.push("orders", [order])
             print(f"  pushed   order {number} at offset {receipt.offset}", flush=True)
         delivery = await queue.pop("orders", group="billing", batch=2)

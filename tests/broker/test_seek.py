@@ -1,5 +1,7 @@
 """Seek: the only way in which a cursor goes back, and a way to skip."""
 
+import asyncio
+
 import pytest
 
 from skep import Broker
@@ -188,6 +190,32 @@ async def test_a_seek_moves_no_other_group(queue: Broker) -> None:
 
     assert cursors(queue, group="billing") == {"Default": 2}
     assert cursors(queue, group="mail") == {"Default": 0}
+
+
+async def test_a_pop_at_the_same_time_does_not_undo_a_seek(queue: Broker) -> None:
+    await queue.push("orders", drafts(3))
+    assert await queue.pop("orders", partition="bob") is None
+
+    _, delivery = await asyncio.gather(
+        queue.groups.seek("orders", QUEUE_MODE, 2), queue.pop("orders", batch=10)
+    )
+
+    assert offsets(delivery) == [2]
+    assert cursors(queue) == {"Default": 2}
+
+
+async def test_an_ack_at_the_same_time_does_not_undo_a_seek(queue: Broker) -> None:
+    await queue.push("orders", drafts(3))
+    delivery = await pop(queue, batch=3)
+
+    _, ack = await asyncio.gather(
+        queue.groups.seek("orders", QUEUE_MODE, "beginning"),
+        queue.ack(delivery),
+        return_exceptions=True,
+    )
+
+    assert isinstance(ack, LeaseLost)
+    assert cursors(queue) == {"Default": 0}
 
 
 async def test_a_seek_wakes_who_waits(queue: Broker) -> None:

@@ -88,9 +88,9 @@ class Run:
                 continue
             messages = random.sample(delivery.messages, len(delivery.messages))
             half = (len(messages) + 1) // 2
-            await consumer.complete(delivery, messages[:half])
-            if messages[half:] and (self.finishing or random.random() < 0.9):
-                await consumer.complete(delivery, messages[half:])
+            rest = messages[half:] if self.finishing or random.random() < 0.9 else []
+            first = consumer.complete(delivery, messages[:half])
+            await asyncio.gather(first, *([consumer.complete(delivery, rest)] if rest else []))
 
     async def _consume_clumsily(self, number: int) -> None:
         """Fails as a whole, and in part; always with the same batch."""

@@ -1,17 +1,19 @@
 """The broker against a model of it, rule by rule, on every store.
 
-``SKEP_EXAMPLES=2000 pytest tests/machine`` looks longer, and somewhere else each time.
+``SKEP_EXAMPLES=2000 pytest tests/machine`` looks longer, and somewhere else each time. With
+``SKEP_SHRINK=no`` a difference is reported as it was found, at once.
 """
 
 import os
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.machine.consuming import ConsumingMachine
 from tests.machine.crashing import CrashingMachine
 
 EXAMPLES = int(os.environ.get("SKEP_EXAMPLES", "0"))
+SHRINK = os.environ.get("SKEP_SHRINK") != "no"
 
 
 def _settings(examples: int) -> settings:
@@ -21,7 +23,8 @@ def _settings(examples: int) -> settings:
         stateful_step_count=40,
         deadline=None,
         database=None,
-        print_blob=True,
+        phases=[Phase.generate, Phase.shrink] if SHRINK else [Phase.generate],
+        report_multiple_bugs=SHRINK,
         suppress_health_check=list(HealthCheck),
     )
 

@@ -1,8 +1,8 @@
 """The queues as this process knows them: loaded once, then led by the commits."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Collection, Coroutine, Iterable, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -15,10 +15,11 @@ from skep.core.waiting import ANY_QUEUE, Waiting
 from skep.errors import Closed, GroupNotFound, LeaseLost, PartitionNotFound, QueueNotFound
 from skep.model.change import Applied, Change, Commit
 from skep.model.consumer import Consumer
-from skep.model.names import LeaseId, check_text
+from skep.model.names import LeaseId, Offset, check_text
 from skep.model.queue import Queue, Subscription
 from skep.store.protocol import Store, StoredConsumer
 
+T = TypeVar("T")
 Held: TypeAlias = tuple[GroupState, PartitionState]
 
 
@@ -113,8 +114,9 @@ class Catalogue:
     async def ensure_queue(self, name: str) -> QueueState:
         """The queue of this name, made with its defaults where there is none."""
         found = self.queues.get(name)
-        if found is not None:
-            return found
+        return found or await _to_the_end(self._make_queue(name))
+
+    async def _make_queue(self, name: str) -> QueueState:
         async with self._creating:
             found = self.queues.get(name)
             if found is None:
@@ -127,6 +129,9 @@ class Catalogue:
     async def configure(self, config: Queue) -> QueueState:
         """Create the queue or replace its configuration."""
         self.check_open()
+        return await _to_the_end(self._configure(config))
+
+    async def _configure(self, config: Queue) -> QueueState:
         async with self._creating:
             stored = await self._store.put_queue(config)
             found = self.queues.get(config.name)
@@ -156,6 +161,11 @@ class Catalogue:
         self, queue: QueueState, subscription: Subscription, seeds: Sequence[StoredConsumer]
     ) -> GroupState:
         """The group, registered with these cursors at its first contact with the queue."""
+        return await _to_the_end(self._subscribe(queue, subscription, seeds))
+
+    async def _subscribe(
+        self, queue: QueueState, subscription: Subscription, seeds: Sequence[StoredConsumer]
+    ) -> GroupState:
         if await self._store.subscribe(subscription, seeds):
             group = GroupState(queue, subscription)
             queue.groups[subscription.group] = group
@@ -166,18 +176,35 @@ class Catalogue:
 
     # Removing.
 
+    async def truncate(self, partition: PartitionState, before: Offset, kind: str) -> int:
+        """Remove what lies before an offset, a step of it; returns how many messages."""
+        return await _to_the_end(self._truncate(partition, before, kind))
+
+    async def _truncate(self, partition: PartitionState, before: Offset, kind: str) -> int:
+        queue = partition.queue
+        removal = await self._store.truncate(
+            queue.config.number, partition.number, before, kind=kind
+        )
+        if removal.messages:
+            start = partition.start + removal.messages
+            rest = await self._store.read(partition.number, start, messages=1, size=1)
+            partition.truncate(start, rest[0].created_at if rest else 0)
+            for group in queue.groups.values():
+                self.scheduler.refresh(group, partition)
+        return removal.messages
+
     async def forget_queue(self, queue: QueueState) -> None:
         del self.queues[queue.config.name]
         for group in queue.groups.values():
             self._retire(group)
         for partition in queue.partitions.values():
             self.partitions.pop(partition.number, None)
-        await self._store.delete_queue(queue.config.number)
+        await _to_the_end(self._store.delete_queue(queue.config.number))
 
     async def forget_group(self, group: GroupState) -> None:
         del group.queue.groups[group.name]
         self._retire(group)
-        await self._store.delete_group(group.queue.config.number, group.name)
+        await _to_the_end(self._store.delete_group(group.queue.config.number, group.name))
 
     # Following the log.
 
@@ -252,3 +279,8 @@ class Catalogue:
         self.waiting.wake_all(config.name)
         self.waiting.wake_all(ANY_QUEUE)
         return queue
+
+
+async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """Finish what was begun, even if whoever asked has gone: memory must follow the store."""
+    return await asyncio.shield(asyncio.ensure_future(work))

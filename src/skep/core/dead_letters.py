@@ -68,10 +68,10 @@ class DeadLetters:
         from_: datetime | None = None,
         to: datetime | None = None,
         before: int | None = None,
-        limit: int = 100,
+        limit: int | None = None,
     ) -> list[FailedMessage]:
         """Newest first. ``before`` is the number of the last one of the page before."""
-        check_count("limit", limit, least=1, most=self._limits.page)
+        limit = self._limits.check_page(limit)
         if before is not None:
             check_count("before", before, most=MAX_NUMBER)
         which = self._filter(queue, group, partition, from_, to)

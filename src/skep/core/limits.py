@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 
+from skep.model.names import check_count
+
 MB = 1 << 20
+DEFAULT_PAGE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,3 +22,9 @@ class Limits:
     cache_bytes: int = 16 * MB
     pending_bytes: int = 64 * MB
     """What may wait for the store before callers are told to come back later."""
+
+    def check_page(self, limit: int | None) -> int:
+        """How many entries a page may have: as many as asked for, 100 if that is left open."""
+        if limit is None:
+            return min(DEFAULT_PAGE, self.page)
+        return check_count("limit", limit, least=1, most=self.page)

@@ -62,14 +62,14 @@ class Messages:
         *,
         partition: str | None = None,
         before: str | None = None,
-        limit: int = 100,
+        limit: int | None = None,
     ) -> Page:
         """Messages of a queue or of one partition, newest first, a page at a time.
 
         ``before`` is the ``next`` of the page before. Within a queue the order is that of
         the commits, within a partition that of the offsets.
         """
-        check_count("limit", limit, least=1, most=self._limits.page)
+        limit = self._limits.check_page(limit)
         if partition is not None:
             return await self._list_partition(
                 self._catalogue.partition(queue, partition), before, limit

@@ -122,20 +122,13 @@ class Queues:
 
     async def truncate(self, partition: PartitionState, before: Offset, kind: str) -> int:
         """Remove what lies before an offset, in steps; returns how many messages."""
-        queue = partition.queue.config.number
         removed = 0
         if partition.start < before:
             await self._pin(partition)
-        while partition.start < before:
-            removal = await self._store.truncate(queue, partition.number, before, kind=kind)
-            if not removal.messages:
-                break
-            removed += removal.messages
-            start = partition.start + removal.messages
-            rest = await self._store.read(partition.number, start, messages=1, size=1)
-            partition.truncate(start, rest[0].created_at if rest else 0)
-            for group in partition.queue.groups.values():
-                self._catalogue.scheduler.refresh(group, partition)
+        while partition.start < before and (
+            step := await self._catalogue.truncate(partition, before, kind)
+        ):
+            removed += step
         return removed
 
     async def _pin(self, partition: PartitionState) -> None:

@@ -38,7 +38,7 @@ class Traces:
         self._reading = reading
         self._limits = limits
 
-    async def messages(self, trace_id: UUID, *, limit: int = 1000) -> list[Message]:
+    async def messages(self, trace_id: UUID, *, limit: int | None = None0) -> list[Message]:
         """The messages with a trace id, of all queues, in the order in which they were pushed."""
         check_count("limit", limit, least=1, most=MAX_EVENTS)
         check_id("trace_id", trace_id)
@@ -87,21 +87,21 @@ class Traces:
         return await self._store.trace_events(*address_of(check_id("message_id", message_id)))
 
     async def named(
-        self, name: str, *, before: int | None = None, limit: int = 100
+        self, name: str, *, before: int | None = None, limit: int | None = None
     ) -> list[TraceEvent]:
         """The events that carry a name, newest first."""
         self._catalogue.check_open()
         check_name("name", name)
-        check_count("limit", limit, least=1, most=self._limits.page)
+        limit = self._limits.check_page(limit)
         if before is not None:
             check_count("before", before, most=MAX_NUMBER)
         return await self._store.named_events(name, before=before, limit=limit)
 
-    async def names(self, *, after: str = "", limit: int = 100) -> list[TraceName]:
+    async def names(self, *, after: str = "", limit: int | None = None) -> list[TraceName]:
         """The names that events carry, in order, from behind ``after``."""
         self._catalogue.check_open()
         check_text("after", after)
-        check_count("limit", limit, least=1, most=self._limits.page)
+        limit = self._limits.check_page(limit)
         return await self._store.trace_names(after=after, limit=limit)
 
 

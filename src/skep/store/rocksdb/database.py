@@ -14,7 +14,7 @@ from skep.store.rocksdb.lock import DirectoryLock
 from skep.store.rocksdb.options import database_options, segment_options
 
 _log = logging.getLogger("skep.store")
-_NOT_DAMAGE = ("lock", "Permission denied", "No space left", "Too many open files", "Read-only")
+_NOT_DAMAGE = ("LOCK:", "Permission denied", "No space left", "Too many open files", "Read-only")
 
 
 class Database:
@@ -104,11 +104,14 @@ class Database:
 
     async def sync(self) -> None:
         """Make durable what has been written."""
-        number = self._db.latest_sequence_number()
         try:
-            await asyncio.get_running_loop().run_in_executor(self._syncer, self._db.flush_wal, True)
+            await asyncio.get_running_loop().run_in_executor(self._syncer, self._sync)
         except Exception as error:
             raise self._failed(error) from error
+
+    def _sync(self) -> None:
+        number = self._db.latest_sequence_number()
+        self._db.flush_wal(True)
         self._synced.note(number)
 
     def check(self) -> None:
