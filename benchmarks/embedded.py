@@ -194,7 +194,8 @@ async def main(path, partitions):
     async with skep.open(path) as queue:
         async def push():
             for start in range(0, partitions, 1000):
-                await queue.push("wide", [Draft(b'{"n":1}', f"customer-{n}") for n in range(start, start + 1000)])
+                names = (f"customer-{n}" for n in range(start, start + 1000))
+                await queue.push("wide", [Draft(b'{"n":1}', name) for name in names])
         async def consume(group):
             while delivery := await queue.pop("wide", group=group, batch=1000, partitions=1000):
                 await queue.ack(delivery)

@@ -113,16 +113,22 @@ class Catalogue:
 
     async def ensure_queue(self, name: str) -> QueueState:
         """The queue of this name, made with its defaults where there is none."""
-        found = self.queues.get(name)
-        return found or await _to_the_end(self._make_queue(name))
+        if name in self.queues:
+            return self.queues[name]
+        return await _to_the_end(self._make_queue(name))
 
     async def _make_queue(self, name: str) -> QueueState:
         async with self._creating:
             found = self.queues.get(name)
             if found is None:
                 namespace, _, rest = name.partition(".")
-                labels = (namespace, rest.partition(".")[0]) if rest else (None, None)
-                config = Queue(number=0, name=name, namespace=labels[0], task=labels[1])
+                task = rest.partition(".")[0]
+                config = Queue(
+                    number=0,
+                    name=name,
+                    namespace=namespace if namespace and rest else None,
+                    task=task or None,
+                )
                 found = self._add_queue(await self._store.put_queue(config))
         return found
 

@@ -13,7 +13,7 @@ from skep.core.state import PartitionState
 from skep.errors import Invalid, MessageNotFound
 from skep.model.address import address_of
 from skep.model.message import Message
-from skep.model.names import Offset, check_count, check_id, check_text, check_transaction_id
+from skep.model.names import Offset, check_id, check_text, check_transaction_id
 from skep.model.segment import Segment
 from skep.store.protocol import Store
 

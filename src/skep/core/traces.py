@@ -38,7 +38,7 @@ class Traces:
         self._reading = reading
         self._limits = limits
 
-    async def messages(self, trace_id: UUID, *, limit: int | None = None0) -> list[Message]:
+    async def messages(self, trace_id: UUID, *, limit: int = 1000) -> list[Message]:
         """The messages with a trace id, of all queues, in the order in which they were pushed."""
         check_count("limit", limit, least=1, most=MAX_EVENTS)
         check_id("trace_id", trace_id)
