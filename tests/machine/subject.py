@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 from tempfile import mkdtemp
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from skep import Broker
 from skep.store.memory import MemoryStore
@@ -17,9 +17,20 @@ from skep.testing.clock import ManualClock
 
 T = TypeVar("T")
 
+NOTES = ("SYNCED",)
+"""Files that are written after a sync: they may be behind the log, never ahead of it."""
+
 _MEMORY = Path("/dev/shm")
 _FAST = _MEMORY if _MEMORY.is_dir() else None
 """A crash is played with copies, so the disk need not be a real one."""
+
+
+class Synced(NamedTuple):
+    """What is on disk for sure: so much of the newest log, and what is said of it beside it."""
+
+    log: str
+    size: int
+    notes: dict[str, bytes]
 
 
 class Subject:
@@ -31,7 +42,7 @@ class Subject:
         self._root = Path(mkdtemp(prefix="skep-machine-", dir=_FAST)) if on_disk else None
         self._path = Path()
         self._opened = 0
-        self._synced: tuple[str, int] = ("", 0)
+        self._synced = Synced("", 0, {})
         self.broker = self._open()
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
@@ -96,7 +107,8 @@ class Subject:
 
     def _note_synced(self) -> None:
         if self._root and (log := _newest_log(self._path)):
-            self._synced = log.name, log.stat().st_size
+            notes = {name: (self._path / name).read_bytes() for name in NOTES}
+            self._synced = Synced(log.name, log.stat().st_size, notes)
 
 
 async def _end(task: asyncio.Task[T]) -> None:
@@ -114,7 +126,7 @@ def _log_size(path: Path) -> int:
     return log.stat().st_size if log else 0
 
 
-def _copy(source: Path, target: Path, synced: tuple[str, int], keep: float) -> None:
+def _copy(source: Path, target: Path, synced: Synced, keep: float) -> None:
     """Copy a directory in use, without what its newest log of writes has not synced."""
     while True:
         # RocksDB may remove a file that it no longer needs: then what was copied is no instant.
@@ -124,8 +136,10 @@ def _copy(source: Path, target: Path, synced: tuple[str, int], keep: float) -> N
             if _sizes(source) == before:
                 break
         shutil.rmtree(target, ignore_errors=True)
+    for name, note in synced.notes.items():
+        (target / name).write_bytes(note)
     if log := _newest_log(target):
-        safe = synced[1] if log.name == synced[0] else 0
+        safe = synced.size if log.name == synced.log else 0
         size = log.stat().st_size
         with log.open("r+b") as file:
             file.truncate(safe + int(keep * (size - safe)))

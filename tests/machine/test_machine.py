@@ -30,8 +30,8 @@ def _settings(examples: int) -> settings:
 
 
 def test_the_broker_in_memory_does_what_the_model_does() -> None:
-    run_state_machine_as_test(ConsumingMachine, settings=_settings(120))
+    run_state_machine_as_test(ConsumingMachine, settings=_settings(100))
 
 
 def test_the_broker_on_disk_does_what_the_model_does_through_crashes() -> None:
-    run_state_machine_as_test(CrashingMachine, settings=_settings(60))
+    run_state_machine_as_test(CrashingMachine, settings=_settings(40))

@@ -7,11 +7,12 @@ from rocksdict import WriteBatch
 
 from skep.errors import Corrupted, SkepError
 from skep.model.change import Applied, Change
+from skep.model.dead_letter import DeadLetterFilter
 from skep.store.rocksdb import keys
 from skep.store.rocksdb.store import RocksStore
 from tests.rocksdb.build import everything, fill, number, open_store, push_numbers, start
 from tests.rocksdb.process import run_child
-from tests.store.build import commit_one, key, placed
+from tests.store.build import commit_one, key, placed, removal
 
 
 def kinds(store: RocksStore) -> set[str]:
@@ -115,6 +116,18 @@ async def test_a_deleted_queue_leaves_no_key_behind(tmp_path: Path) -> None:
     assert before == set("mqnpgchjtideuakorS")
     # What happened once stays known; the sweeper forgets it by age.
     assert kinds(store) == set("mko")
+    await store.close()
+
+
+async def test_a_removed_dead_letter_leaves_no_key_behind(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    queue = await fill(store)
+    letters = await store.dead_letters(DeadLetterFilter(queue=queue.number), limit=9)
+
+    await store.commit([Change(removals=tuple(map(removal, letters)))])
+
+    assert letters
+    assert kinds(store) & set("du") == set()
     await store.close()
 
 

@@ -320,6 +320,36 @@ async def test_an_update_for_a_partition_that_is_not_there_is_gone(
     assert list(await store.consumers(orders.number)) == []
 
 
+async def test_an_update_of_a_group_that_is_not_subscribed_is_gone_with_its_whole_change(
+    store: Store, orders: Queue, alice: Partition
+) -> None:
+    stranger = Change(
+        appends=(append(alice, columns(b"a")),),
+        consumers=(update(alice, 0, Consumer(version=1), group="stranger"),),
+    )
+
+    outcome = await commit_one(store, stranger)
+
+    assert outcome == Gone()
+    assert await payloads(store, alice) == []
+    assert list(await store.consumers(orders.number)) == []
+
+
+async def test_a_late_update_does_not_bring_a_deleted_group_back(
+    store: Store, orders: Queue, alice: Partition
+) -> None:
+    await commit_one(store, change(alice, 0, Consumer(version=1)))
+    await store.delete_group(orders.number, "billing")
+
+    late = [
+        await commit_one(store, change(alice, expected, Consumer(version=expected + 1)))
+        for expected in (0, 1)
+    ]
+
+    assert not any(isinstance(outcome, Applied) for outcome in late)
+    assert await consumer(store, alice) is None
+
+
 async def test_an_update_for_a_deleted_queue_is_not_applied(
     store: Store, orders: Queue, alice: Partition
 ) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from skep.model.address import message_id
 from skep.model.change import Applied, Change
 from skep.model.queue import Partition, Queue
 from skep.store.protocol import Store
@@ -174,6 +175,32 @@ async def test_ids_that_only_look_alike_are_two_messages(
 
     assert where == placed(alice, [1])
     assert await store.find_offset(alice.number, one) == 0
+
+
+async def test_the_own_id_of_a_message_without_a_chosen_one_is_its_id(
+    store: Store, alice: Partition
+) -> None:
+    await appended(store, push(alice, b"a", b"b"))
+
+    again = await appended(store, push_ids(alice, str(message_id(alice.number, 1)), "new"))
+
+    assert again == placed(alice, [1, 2], [0])
+    assert await payloads(store, alice) == [b"a", b"b", b"new"]
+
+
+async def test_the_own_id_of_a_message_is_not_that_of_another(
+    store: Store, alice: Partition, bob: Partition
+) -> None:
+    await appended(store, push_ids(alice, "chosen", None))
+    await appended(store, push(bob, b"b"))
+    await store.delete_message(alice.queue, alice.number, 1)
+    others = [(alice, 0), (alice, 1), (alice, 7), (bob, 0)]
+
+    where = await appended(
+        store, push_ids(alice, *(str(message_id(at.number, offset)) for at, offset in others))
+    )
+
+    assert where == placed(alice, [2, 3, 4, 5])
 
 
 async def test_every_id_of_a_large_append_is_known_afterwards(
