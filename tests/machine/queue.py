@@ -4,7 +4,13 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
 from skep import Delivery, Draft, Message
 from tests.machine.comparing import QUEUE, compare, compare_payloads, lags_of
@@ -84,12 +90,13 @@ class QueueMachine(RuleBasedStateMachine):
             for partition, lag in lags_of(self.subject.broker, group).items():
                 self.witness.cursor_is(group, partition, lag.cursor)
 
+    @rule()
+    @precondition(lambda self: self.model.logs)
+    def read_everything_again(self) -> None:
+        compare_payloads(self.subject, self.model)
+
     def teardown(self) -> None:
-        try:
-            if hasattr(self, "model"):
-                compare_payloads(self.subject, self.model)
-        finally:
-            self.subject.close()
+        self.subject.close()
 
     @property
     def now(self) -> int:

@@ -41,13 +41,18 @@ def records(log: bytes) -> Iterator[Record]:
         at += _HEADER.size + record.length
 
 
-async def crashed_store(path: Path, count: int, *, flushed: bool = False) -> Path:
-    """What is on disk of a store with ``count`` numbers whose process ended without closing."""
+async def crashed_store(path: Path, count: int, *, flushed: bool = False, after: int = 0) -> Path:
+    """What is on disk of a store with ``count`` numbers whose process ended without closing.
+
+    With ``flushed`` they are in tables, but for the last ``after``, which are in the log.
+    """
     store = open_store(path / "live")
-    await push_numbers(store, await start(store), 0, count)
+    partition = await start(store)
+    await push_numbers(store, partition, 0, count - after)
     if flushed:
         store._db._db.flush()
         store._db._segments.flush()
+    await push_numbers(store, partition, count - after, count)
     crashed = shutil.copytree(path / "live", path / "crashed")
     await store.close()
     return crashed

@@ -204,8 +204,8 @@ class Broker:
     ) -> Settlement:
         """Report messages of a delivery as failed; all of them if none are named.
 
-        If all of a delivery fail it comes again after the queue's ``retry_delay``, up to
-        ``retry_limit`` times. If only some do, these become dead letters.
+        If all that was delivered of a partition fails it comes again after the queue's
+        ``retry_delay``, up to ``retry_limit`` times. If only some do, these become dead letters.
         """
         if messages is None:
             if not isinstance(lease, Delivery):

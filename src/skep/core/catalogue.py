@@ -1,8 +1,8 @@
 """The queues as this process knows them: loaded once, then led by the commits."""
 
 import asyncio
-from collections.abc import Collection, Coroutine, Iterable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Collection, Iterable, Sequence
+from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -12,6 +12,7 @@ from skep.core.cache import TailCache
 from skep.core.scheduler import Scheduler
 from skep.core.state import GroupState, PartitionState, QueueState
 from skep.core.waiting import ANY_QUEUE, Waiting
+from skep.core.whole import to_the_end
 from skep.errors import Closed, GroupNotFound, LeaseLost, PartitionNotFound, QueueNotFound
 from skep.model.change import Applied, Change, Commit
 from skep.model.consumer import Consumer
@@ -19,7 +20,6 @@ from skep.model.names import LeaseId, Offset, check_text
 from skep.model.queue import Queue, Subscription
 from skep.store.protocol import Store, StoredConsumer
 
-T = TypeVar("T")
 Held: TypeAlias = tuple[GroupState, PartitionState]
 
 
@@ -115,7 +115,7 @@ class Catalogue:
         """The queue of this name, made with its defaults where there is none."""
         if name in self.queues:
             return self.queues[name]
-        return await _to_the_end(self._make_queue(name))
+        return await to_the_end(self._make_queue(name))
 
     async def _make_queue(self, name: str) -> QueueState:
         async with self._creating:
@@ -135,7 +135,7 @@ class Catalogue:
     async def configure(self, config: Queue) -> QueueState:
         """Create the queue or replace its configuration."""
         self.check_open()
-        return await _to_the_end(self._configure(config))
+        return await to_the_end(self._configure(config))
 
     async def _configure(self, config: Queue) -> QueueState:
         async with self._creating:
@@ -167,11 +167,6 @@ class Catalogue:
         self, queue: QueueState, subscription: Subscription, seeds: Sequence[StoredConsumer]
     ) -> GroupState:
         """The group, registered with these cursors at its first contact with the queue."""
-        return await _to_the_end(self._subscribe(queue, subscription, seeds))
-
-    async def _subscribe(
-        self, queue: QueueState, subscription: Subscription, seeds: Sequence[StoredConsumer]
-    ) -> GroupState:
         if await self._store.subscribe(subscription, seeds):
             group = GroupState(queue, subscription)
             queue.groups[subscription.group] = group
@@ -184,7 +179,7 @@ class Catalogue:
 
     async def truncate(self, partition: PartitionState, before: Offset, kind: str) -> int:
         """Remove what lies before an offset, a step of it; returns how many messages."""
-        return await _to_the_end(self._truncate(partition, before, kind))
+        return await to_the_end(self._truncate(partition, before, kind))
 
     async def _truncate(self, partition: PartitionState, before: Offset, kind: str) -> int:
         queue = partition.queue
@@ -205,12 +200,12 @@ class Catalogue:
             self._retire(group)
         for partition in queue.partitions.values():
             self.partitions.pop(partition.number, None)
-        await _to_the_end(self._store.delete_queue(queue.config.number))
+        await to_the_end(self._store.delete_queue(queue.config.number))
 
     async def forget_group(self, group: GroupState) -> None:
         del group.queue.groups[group.name]
         self._retire(group)
-        await _to_the_end(self._store.delete_group(group.queue.config.number, group.name))
+        await to_the_end(self._store.delete_group(group.queue.config.number, group.name))
 
     # Following the log.
 
@@ -285,8 +280,3 @@ class Catalogue:
         self.waiting.wake_all(config.name)
         self.waiting.wake_all(ANY_QUEUE)
         return queue
-
-
-async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
-    """Finish what was begun, even if whoever asked has gone: memory must follow the store."""
-    return await asyncio.shield(asyncio.ensure_future(work))

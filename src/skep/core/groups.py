@@ -12,6 +12,7 @@ from skep.core import lease as leases
 from skep.core.catalogue import Catalogue
 from skep.core.committer import Committer
 from skep.core.state import GroupState, PartitionState, QueueState
+from skep.core.whole import to_the_end
 from skep.errors import Conflict, Invalid
 from skep.model.address import MAX_OFFSET
 from skep.model.change import Applied, Change, ConsumerUpdate
@@ -77,6 +78,11 @@ class Groups:
         known = queue.groups.get(name)
         if known is not None:
             return known
+        return await to_the_end(self._register(queue, name, mode, from_at))
+
+    async def _register(
+        self, queue: QueueState, name: str, mode: str, from_at: datetime | None
+    ) -> GroupState:
         place = queue.config.number, name
         lock = self._registering.setdefault(place, asyncio.Lock())
         async with lock:
