@@ -90,13 +90,7 @@ class Claiming:
                 next_at=_next_at(segments, partition, end, now),
             )
         known = group.consumers.get(partition.number)
-        update = ConsumerUpdate(
-            queue=group.queue.config.number,
-            partition=partition.number,
-            group=group.name,
-            expected=consumer.version,
-            state=state,
-        )
+        update = group.update(partition, state, expected=consumer.version)
         truncated = leases.missed(known, partition.start) if known else 0
         return Claim(group, partition, update, messages, truncated)
 

@@ -7,7 +7,7 @@ from skep.core.eligibility import EXCEEDED_WAIT, too_late, waited_too_long
 from skep.core.reading import Reading
 from skep.core.state import GroupState, PartitionState
 from skep.model import ranges
-from skep.model.change import Applied, Change, ConsumerUpdate, GiveUp
+from skep.model.change import Applied, Change, GiveUp
 from skep.model.queue import Removal
 from skep.model.segment import DELETED, Segment
 from skep.store.protocol import Store
@@ -65,39 +65,28 @@ class Evicting:
         self, group: GroupState, partition: PartitionState, late: list[Segment]
     ) -> int:
         consumer = group.consumer(partition)
-        queue = group.queue.config.number
         end = min(late[-1].end, consumer.cursor + STEP)
         deleted = {o for s in late for o in range(s.start, s.end) if s.flag(o) & DELETED}
         undone = ranges.missing(consumer.acked, consumer.cursor, end)
         lost = [offset for offset in undone if offset not in deleted]
-        outcome = await self._committer.submit(
-            Change(
-                consumers=(
-                    ConsumerUpdate(
-                        queue=queue,
-                        partition=partition.number,
-                        group=group.name,
-                        expected=consumer.version,
-                        state=leases.pass_over(
-                            consumer,
-                            end,
-                            consumed=0,
-                            now=self._store.clock.now(),
-                            oldest_at=late[-1].created_at,
-                        ),
-                    ),
-                ),
-                dead_letters=tuple(
-                    GiveUp(
-                        queue=queue,
-                        partition=partition.number,
-                        offset=offset,
-                        group=group.name,
-                        error=EXCEEDED_WAIT,
-                        attempts=consumer.attempt,
-                    )
-                    for offset in lost
-                ),
-            )
+        passed = leases.pass_over(
+            consumer,
+            end,
+            consumed=0,
+            now=self._store.clock.now(),
+            oldest_at=late[-1].created_at,
         )
+        letters = tuple(
+            GiveUp(
+                queue=group.queue.config.number,
+                partition=partition.number,
+                offset=offset,
+                group=group.name,
+                error=EXCEEDED_WAIT,
+                attempts=consumer.attempt,
+            )
+            for offset in lost
+        )
+        update = group.update(partition, passed, expected=consumer.version)
+        outcome = await self._committer.submit(Change(consumers=(update,), dead_letters=letters))
         return len(lost) if isinstance(outcome, Applied) else 0

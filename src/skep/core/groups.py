@@ -217,15 +217,9 @@ def check_target(to: object) -> None:
 
 
 def _moved(group: GroupState, partition: PartitionState, cursor: Offset) -> ConsumerUpdate:
+    # How old the message at the new place is, is not known: not older than the first.
     consumer = group.consumer(partition)
-    return ConsumerUpdate(
-        queue=group.queue.config.number,
-        partition=partition.number,
-        group=group.name,
-        expected=consumer.version,
-        # How old the message at the new place is, is not known: not older than the first.
-        state=leases.seek(consumer, cursor, oldest_at=partition.first_at),
-    )
+    return group.update(partition, leases.seek(consumer, cursor, oldest_at=partition.first_at))
 
 
 def _partition_lag(group: GroupState, partition: PartitionState, now: Instant) -> PartitionLag:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from skep.core.catalogue import Catalogue
 from skep.core.committer import Committer
 from skep.core.state import PartitionState, QueueState
-from skep.model.change import Change, ConsumerUpdate
+from skep.model.change import Change
 from skep.model.dead_letter import DeadLetterFilter
 from skep.model.names import Offset, check_count, check_label, check_name, to_datetime
 from skep.model.queue import Queue, Removal, options_from
@@ -134,13 +134,7 @@ class Queues:
     async def _pin(self, partition: PartitionState) -> None:
         """Write down where groups without a state are, so that they learn what they missed."""
         updates = tuple(
-            ConsumerUpdate(
-                queue=partition.queue.config.number,
-                partition=partition.number,
-                group=group.name,
-                expected=0,
-                state=replace(group.consumer(partition), version=1),
-            )
+            group.update(partition, replace(group.consumer(partition), version=1))
             for group in partition.queue.groups.values()
             if group.consumer(partition).version == 0
         )

@@ -13,7 +13,7 @@ from skep.core.catalogue import Catalogue
 from skep.core.state import GroupState, PartitionState
 from skep.errors import Invalid, LeaseLost
 from skep.model.address import MAX_OFFSET, MAX_PARTITION
-from skep.model.change import Append, Change, ConsumerUpdate, GiveUp, IdempotencyKey
+from skep.model.change import Append, Change, GiveUp, IdempotencyKey
 from skep.model.consumer import Consumer, Failure
 from skep.model.names import Instant, LeaseId, check_count, check_text, to_datetime
 from skep.store.clock import Clock
@@ -63,12 +63,10 @@ class Plan:
 
     def change(self, key: IdempotencyKey | None = None) -> Change:
         updates = [
-            ConsumerUpdate(
-                queue=group.queue.config.number,
-                partition=partition.number,
-                group=group.name,
+            group.update(
+                partition,
+                state,
                 expected=_latest(group, partition).version,
-                state=state,
                 under_lease=True,
             )
             for (group, partition), state in self._states.items()

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from skep.core import lease as leases
 from skep.errors import QueueFull
 from skep.model import ranges
+from skep.model.change import ConsumerUpdate
 from skep.model.consumer import Consumer
 from skep.model.names import Instant, Offset
 from skep.model.queue import Partition, Queue, Subscription
@@ -92,6 +93,26 @@ class GroupState:
         before = self.consumer(partition).cursor
         self.consumers[partition.number] = state
         self.backlog -= self.consumer(partition).cursor - before
+
+    def update(
+        self,
+        partition: PartitionState,
+        state: Consumer,
+        *,
+        expected: int | None = None,
+        under_lease: bool = False,
+    ) -> ConsumerUpdate:
+        """The write that makes ``state`` the group's, on top of the present one or ``expected``."""
+        if expected is None:
+            expected = self.consumer(partition).version
+        return ConsumerUpdate(
+            queue=self.queue.config.number,
+            partition=partition.number,
+            group=self.name,
+            expected=expected,
+            state=state,
+            under_lease=under_lease,
+        )
 
     def follow(self, partition: PartitionState, segment: Segment) -> None:
         """A segment was appended: it counts, and whoever had read all knows its age exactly."""

@@ -13,7 +13,7 @@ from skep.core.evict import Evicting
 from skep.core.limits import Limits
 from skep.core.state import GroupState, PartitionState
 from skep.errors import Corrupted, EncryptionUnavailable, LeaseLost, SkepError
-from skep.model.change import Applied, Change, ConsumerUpdate, Outcome
+from skep.model.change import Applied, Change, Outcome
 from skep.model.message import Delivery
 from skep.model.names import SECOND, LeaseId, to_datetime
 from skep.store.clock import Clock
@@ -142,7 +142,7 @@ class Taking:
     def _give_back(self, lease_id: LeaseId) -> None:
         try:
             held = self._catalogue.lease(lease_id)
-            updates = tuple(_release(group, partition) for group, partition in held)
+            updates = tuple(g.update(p, leases.release(g.consumer(p))) for g, p in held)
             self._committer.submit(Change(consumers=updates)).add_done_callback(_ignore)
         except LeaseLost:
             pass
@@ -153,17 +153,6 @@ class Taking:
         for group, partition in places:
             group.claimed.discard(partition.number)
             self._catalogue.scheduler.refresh(group, partition)
-
-
-def _release(group: GroupState, partition: PartitionState) -> ConsumerUpdate:
-    consumer = group.consumer(partition)
-    return ConsumerUpdate(
-        queue=group.queue.config.number,
-        partition=partition.number,
-        group=group.name,
-        expected=consumer.version,
-        state=leases.release(consumer),
-    )
 
 
 def _delivery(claims: list[Claim]) -> Delivery:
