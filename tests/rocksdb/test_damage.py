@@ -58,7 +58,6 @@ async def test_a_refused_log_stays_as_it_was(quick_path: Path) -> None:
     assert await verdict(crashed) == "whole"
 
 
-@pytest.mark.xfail(reason="database.py looks at SYNCED after RocksDB has cut and deleted the log")
 async def test_a_log_that_was_refused_for_a_flipped_length_stays_as_it_was(
     quick_path: Path,
 ) -> None:
@@ -187,7 +186,6 @@ async def test_a_flipped_bit_in_the_manifest_never_makes_the_store_empty(quick_p
     assert found <= {"refused", "whole"}
 
 
-@pytest.mark.xfail(reason="the log behind the tables reaches SYNCED although the tables are gone")
 async def test_a_manifest_that_forgets_a_table_never_opens_with_a_hole(quick_path: Path) -> None:
     crashed = await crashed_store(quick_path, COUNT, flushed=True, after=5)
 
@@ -200,7 +198,6 @@ async def test_a_manifest_that_forgets_a_table_never_opens_with_a_hole(quick_pat
     assert found <= {"refused", "whole"}
 
 
-@pytest.mark.xfail(reason="database.py looks at SYNCED after RocksDB has deleted the tables")
 async def test_no_table_is_deleted_because_of_a_flipped_bit_in_the_manifest(
     quick_path: Path,
 ) -> None:

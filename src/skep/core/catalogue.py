@@ -173,6 +173,8 @@ class Catalogue:
             for number, _, state in seeds:
                 self._put(group, self.partitions[number], state, own=False)
             self.refresh_group(group)
+        if subscription.group not in queue.groups:
+            raise QueueNotFound(queue.config.name)
         return queue.groups[subscription.group]
 
     # Removing.

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 
 import msgspec
@@ -14,7 +15,7 @@ from skep.core.queues import Queues
 from skep.core.state import GroupState, PartitionState, QueueState
 from skep.core.take import Taking
 from skep.core.waiting import ANY_QUEUE, Place
-from skep.errors import Invalid
+from skep.errors import Invalid, QueueNotFound
 from skep.model.message import Delivery
 from skep.model.names import SECOND, check_count, check_name, from_datetime
 from skep.store.clock import Clock
@@ -105,12 +106,15 @@ class Popping:
 
     async def _candidates(self, request: PopRequest) -> list[GroupState]:
         """The request's group in each queue that may serve it, the most urgent first."""
-        groups = [
-            await self._groups.contact(
-                queue, request.group, request.subscription_mode, request.subscription_from
-            )
-            for queue in self._matching(request)
-        ]
+        groups = []
+        for queue in self._matching(request):
+            # Unless the queue is deleted at this very moment.
+            with suppress(QueueNotFound):
+                groups.append(
+                    await self._groups.contact(
+                        queue, request.group, request.subscription_mode, request.subscription_from
+                    )
+                )
         return sorted(groups, key=_urgency) if len(groups) > 1 else groups
 
     def _matching(self, request: PopRequest) -> Sequence[QueueState]:

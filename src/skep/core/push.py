@@ -89,8 +89,8 @@ class Batch:
                     check_transaction_id(f"drafts[{index}].transaction_id", chosen)
         if self.traces.count(None) != len(self.traces):
             for index, trace in enumerate(self.traces):
-                if trace is not None and not isinstance(trace, UUID):
-                    raise Invalid(f"drafts[{index}].trace_id", "must be a UUID")
+                if trace is not None and (not isinstance(trace, UUID) or not trace.int):
+                    raise Invalid(f"drafts[{index}].trace_id", "must be a UUID other than nil")
 
 
 class Pushing:

@@ -166,7 +166,7 @@ class MemoryStore:
         self, subscription: Subscription, consumers: Sequence[StoredConsumer]
     ) -> bool:
         place = subscription.queue, subscription.group
-        if place in self._subscriptions:
+        if place in self._subscriptions or subscription.queue not in self._queues:
             return False
         for partition, group, state in consumers:
             self._consumers[subscription.queue, partition, group] = state

@@ -80,7 +80,10 @@ class Store(Protocol):
     async def subscribe(
         self, subscription: Subscription, consumers: Sequence[StoredConsumer]
     ) -> bool:
-        """Record a first contact and the cursors that follow; False if there was one before."""
+        """Record a first contact and the cursors that follow.
+
+        False, and nothing, if there was one before or the queue does not exist.
+        """
         ...
 
     async def delete_group(self, queue: int, group: str) -> None:

@@ -93,7 +93,7 @@ class CatalogueRows(Rows):
         self, subscription: Subscription, consumers: Sequence[StoredConsumer]
     ) -> bool:
         place = keys.subscription_key(subscription.queue, subscription.group)
-        if self._db.get(place) is not None:
+        if self._db.get(place) is not None or subscription.queue not in self._queues:
             return False
         batch = WriteBatch(raw_mode=True)
         for partition, group, state in consumers:

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from rocksdict import Checkpoint, Rdict, ReadOptions, WriteBatch
+from rocksdict import AccessType, Checkpoint, Rdict, ReadOptions, WriteBatch
 
 from skep.errors import Closed, Corrupted, Invalid, OutcomeUnknown, StoreFailed, Unavailable
-from skep.store.rocksdb.guard import ADVICE, Synced, check_logs, holds_a_store
+from skep.store.rocksdb.guard import ADVICE, Synced, check_logs, check_tables, holds_a_store
+from skep.store.rocksdb.keys import about
 from skep.store.rocksdb.lock import DirectoryLock
 from skep.store.rocksdb.options import database_options, segment_options
 
@@ -44,19 +45,32 @@ class Database:
     def _open(self, path: Path) -> None:
         create = not holds_a_store(path)
         check_logs(path)
-        families = {"segments": segment_options()}
-        try:
-            self._db = Rdict(str(path), database_options(create=create), column_families=families)
-        except Exception as error:
-            raise _opening_failed(path, error) from error
-        self._segments = self._db.get_column_family("segments")
-        self.segments = self._db.get_column_family_handle("segments")
         self._synced = Synced(path)
         try:
-            self._synced.check(self._db.latest_sequence_number())
+            if not create:
+                self._look(path)
+            self._db = _open_files(path, create=create, access=AccessType.read_write())
         except BaseException:
-            self._close_files()
+            self._synced.close()
             raise
+        self._segments = self._db.get_column_family("segments")
+        self.segments = self._db.get_column_family_handle("segments")
+
+    def _look(self, path: Path) -> None:
+        """Look whether all is there, before RocksDB cuts the log and deletes what it knows not."""
+        database = _open_files(path, create=False, access=AccessType.read_only())
+        try:
+            has_id = database.get(about("id")) is not None
+        except Exception as error:
+            raise _opening_failed(path, error) from error
+        present = database.latest_sequence_number()
+        # The name is a path in the directory: /000012.sst
+        tables = {Path(table["name"]).name for table in database.live_files()}
+        database.close()
+        self._synced.check(present)
+        if present and not has_id:
+            raise Corrupted(f"{path} is damaged: it has lost its own id. {ADVICE}")
+        check_tables(path, tables)
 
     def get(self, key: bytes) -> bytes | None:
         self._check_open()
@@ -123,14 +137,19 @@ class Database:
     def checkpoint(self, path: Path) -> None:
         if path.exists():
             raise Invalid("path", f"{path} exists already")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Checkpoint(self._db).create_checkpoint(str(path))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Checkpoint(self._db).create_checkpoint(str(path))
+        except Exception as error:
+            raise Unavailable(f"no backup was made at {path}: {error}") from error
 
     def bytes_on_disk(self) -> int:
         return sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file())
 
     def close(self) -> None:
         """Let go of the directory, also if RocksDB does not like how it is left."""
+        if self._closed:
+            return
         self._closed = True
         self._syncer.shutdown()
         try:
@@ -158,6 +177,15 @@ class Database:
     def _failed(self, error: Exception) -> OutcomeUnknown:
         self._failure = str(error)
         return OutcomeUnknown(f"the store could not write: {error}")
+
+
+def _open_files(path: Path, *, create: bool, access: AccessType) -> Rdict:
+    families = {"segments": segment_options()}
+    options = database_options(create=create)
+    try:
+        return Rdict(str(path), options, column_families=families, access_type=access)
+    except Exception as error:
+        raise _opening_failed(path, error) from error
 
 
 def _scan(

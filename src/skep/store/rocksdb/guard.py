@@ -5,12 +5,14 @@
   looks like one that never was: what follows would be gone without a word. So the number of the
   last write that was synced is kept in a file of its own. It is written after each sync and not
   synced itself: after a power failure it may be behind, never ahead.
+* A damaged length in the manifest makes tables unknown, and unknown tables are deleted.
 * A damaged type of a record, read as that of a recycled log, makes RocksDB 9.8 loop for ever.
 """
 
 import os
 import struct
 import zlib
+from collections.abc import Collection
 from pathlib import Path
 
 from skep.errors import Corrupted
@@ -38,17 +40,38 @@ def holds_a_store(path: Path) -> bool:
 
 
 def check_logs(path: Path) -> None:
-    """Walk over the records of the logs, and refuse one that RocksDB would not come back from."""
+    """Refuse a log with a record that RocksDB would not come back from."""
     for log in sorted(path.glob("[0-9]*.log")):
-        data = log.read_bytes()
-        at = 0
-        while at + _HEADER <= len(data):
-            if _BLOCK - at % _BLOCK < _HEADER:
-                at += _BLOCK - at % _BLOCK
-                continue
-            if data[at + 6] > _LAST_TYPE:
-                raise Corrupted(f"{log} is damaged at byte {at}. {ADVICE}")
-            at += _HEADER + int.from_bytes(data[at + 4 : at + 6], "little")
+        _end_of(log)
+
+
+def check_tables(path: Path, known: Collection[str]) -> None:
+    """Refuse to go on without tables that only a damaged manifest does not know of.
+
+    A manifest that ends within a record was torn by a power failure, or one of its lengths is
+    damaged; tables it does not know of are leftovers, or data. Both together is too much.
+    """
+    manifest = path / (path / "CURRENT").read_text().strip()
+    unknown = {table.name for table in path.glob("*.sst")}.difference(known)
+    if unknown and _end_of(manifest) != manifest.stat().st_size:
+        raise Corrupted(
+            f"{path} is damaged: {manifest.name} ends within a record and does not name "
+            f"{', '.join(sorted(unknown))}. {ADVICE}"
+        )
+
+
+def _end_of(log: Path) -> int:
+    """Where the last record of a log ends, if what the records say of their lengths is true."""
+    data = log.read_bytes()
+    at = 0
+    while at + _HEADER <= len(data):
+        if _BLOCK - at % _BLOCK < _HEADER:
+            at += _BLOCK - at % _BLOCK
+            continue
+        if data[at + 6] > _LAST_TYPE:
+            raise Corrupted(f"{log} is damaged at byte {at}. {ADVICE}")
+        at += _HEADER + int.from_bytes(data[at + 4 : at + 6], "little")
+    return at
 
 
 class Synced:
