@@ -46,6 +46,18 @@ async def test_a_flipped_bit_in_the_log_is_refused_with_what_to_do(
         open_store(crashed)
 
 
+async def test_damage_in_the_middle_is_refused_even_if_nobody_noted_what_was_synced(
+    quick_path: Path,
+) -> None:
+    crashed = await crashed_store(quick_path, COUNT)
+    record = list(records(log_of(crashed).read_bytes()))[COUNT // 2]
+    flip(log_of(crashed), record.places["payload"])
+    (crashed / "SYNCED").unlink()
+
+    with pytest.raises(Corrupted, match="Restore a backup"):
+        open_store(crashed)
+
+
 async def test_a_refused_log_stays_as_it_was(quick_path: Path) -> None:
     crashed = await crashed_store(quick_path, COUNT)
     record = list(records(log_of(crashed).read_bytes()))[5]
