@@ -451,6 +451,7 @@ def draft(**fields: Any) -> Draft:
 
 BAD_DRAFTS: dict[str, tuple[str, object]] = {
     "none at all": ("drafts", []),
+    "nil trace id": ("drafts[0].trace_id", [Draft(b"", trace_id=UUID(int=0))]),
     "empty tuple": ("drafts", ()),
     "none": ("drafts", None),
     "number": ("drafts", 5),

@@ -198,15 +198,6 @@ async def test_a_message_carries_what_it_was_pushed_with(queue: Broker, clock: M
     assert (message.created_at, message.attempt) == (pushed_at, 1)
 
 
-async def test_the_trace_id_of_zeros_is_a_trace_id_too(queue: Broker) -> None:
-    nil = UUID(int=0)
-    await queue.push("orders", [Draft(b"a", trace_id=nil), Draft(b"b")])
-
-    found = (await pop(queue, batch=2)).messages
-
-    assert [message.trace_id for message in found] == [nil, None]
-
-
 @pytest.mark.parametrize(
     "payload",
     [
