@@ -140,7 +140,9 @@ class Broker:
         state, appends = await self._pushing.prepare(batch, producer)
         room = Room()
         await self._pushing.take_room(state, batch, room)
-        outcome = await self._committer.submit(Change(appends=tuple(appends)), room.give_back)
+        outcome = await self._committer.submit(
+            Change(appends=tuple(appends)), room.give_back, weight=batch.weight
+        )
         if not isinstance(outcome, Applied):
             raise QueueNotFound(queue)
         return batch.receipts(outcome.appended)

@@ -45,14 +45,19 @@ class Committer:
         self._closed = False
 
     def submit(
-        self, change: Change, settled: Callable[[], None] | None = None
+        self,
+        change: Change,
+        settled: Callable[[], None] | None = None,
+        *,
+        weight: int | None = None,
     ) -> asyncio.Future[Outcome]:
-        """The outcome of the change, once it is durable.
+        """The outcome of the change, once it is durable; ``weight`` if it is known already.
 
         ``settled`` is called in any case when the change is committed or has failed, also if
         nobody waits for the outcome any more, and if it is not taken at all.
         """
-        weight = change.weight
+        if weight is None:
+            weight = change.weight
         try:
             self.check(weight)
         except BaseException:

@@ -10,7 +10,7 @@ from skep.core.encryption import KeyRing, place_of
 from skep.core.limits import Limits
 from skep.core.state import QueueState, Room
 from skep.errors import Invalid
-from skep.model.change import Append, Appended
+from skep.model.change import CHANGE_WEIGHT, Append, Appended, weight_of
 from skep.model.message import Draft, Receipt, Receipts
 from skep.model.names import check_name, check_transaction_id
 from skep.model.segment import ENCRYPTED, Columns
@@ -40,15 +40,11 @@ class Batch:
             raise Invalid("drafts", "must all be of type Draft") from None
         self._check_payloads(limits.payload_bytes)
         self._check_ids()
+        self.weight = CHANGE_WEIGHT + weight_of(self.payloads)
         self.by_partition = _by_partition(names)
 
     def __len__(self) -> int:
         return len(self.payloads)
-
-    @property
-    def weight(self) -> int:
-        """Roughly how many bytes it keeps in memory."""
-        return sum(map(len, self.payloads)) + 100 * len(self.payloads)
 
     def choose_ids(self) -> None:
         """Give an id to each draft that has none.
@@ -59,12 +55,13 @@ class Batch:
 
     def receipts(self, appended: Sequence[Appended]) -> Sequence[Receipt]:
         """Where each draft is, in the order in which they were given."""
+        if len(self.by_partition) == 1:
+            (name,) = self.by_partition
+            return Receipts(name, appended[0], self.ids)
         made = [
             Receipts(name, places, [self.ids[index] for index in indexes])
             for (name, indexes), places in zip(self.by_partition.items(), appended, strict=True)
         ]
-        if len(made) == 1:
-            return made[0]
         ordered = zip(chain(*self.by_partition.values()), chain(*made), strict=True)
         return [receipt for _, receipt in sorted(ordered, key=itemgetter(0))]
 

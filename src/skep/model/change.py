@@ -5,6 +5,7 @@ with several of each. A change is applied wholly or not at all; changes do not d
 other.
 """
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -13,6 +14,13 @@ from skep.model.consumer import Consumer
 from skep.model.names import Offset
 from skep.model.segment import Columns, Segment
 from skep.model.trace import TraceEvent
+
+CHANGE_WEIGHT = 1000
+
+
+def weight_of(payloads: Sequence[bytes]) -> int:
+    """Roughly how many bytes payloads keep in memory until they are committed."""
+    return sum(map(len, payloads)) + 100 * len(payloads)
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,11 +88,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def weight(self) -> int:
         """Roughly how many bytes it keeps in memory until it is committed."""
-        weight = 1000
-        for append in self.appends:
-            payloads = append.columns.payloads
-            weight += sum(map(len, payloads)) + 100 * len(payloads)
-        return weight
+        return CHANGE_WEIGHT + sum(weight_of(append.columns.payloads) for append in self.appends)
 
 
 class Appended(msgspec.Struct, frozen=True, array_like=True, gc=False):

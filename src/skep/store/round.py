@@ -300,11 +300,11 @@ class Round:
 
 def split(columns: Columns) -> Iterator[tuple[Columns, int]]:
     """Cut into pieces that each make a segment of reasonable size; each with its bytes."""
-    sizes = list(map(len, columns.payloads))
-    total = sum(sizes)
-    if len(sizes) <= MAX_SEGMENT_MESSAGES and total <= MAX_SEGMENT_BYTES:
+    total = sum(map(len, columns.payloads))
+    if len(columns) <= MAX_SEGMENT_MESSAGES and total <= MAX_SEGMENT_BYTES:
         yield columns, total
         return
+    sizes = list(map(len, columns.payloads))
     start = size = 0
     for index, added in enumerate(sizes):
         full = size + added > MAX_SEGMENT_BYTES or index - start >= MAX_SEGMENT_MESSAGES
