@@ -8,6 +8,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -15,13 +16,14 @@ import pytest
 
 import skep
 from skep import Ack, Broker, Delivery, Draft, Message, Push, Verdict
+from skep.core.transact import Operation
 from skep.errors import QueueNotFound, SkepError
 
 ROUNDS = int(os.environ.get("SKEP_ROUNDS", "0"))
 SEED = time.time_ns() if ROUNDS else 1
 QUEUE = "orders"
 GROUPS = ("billing", "mail")
-PATIENCE = 20
+PATIENCE = 10
 
 
 class Crowd:
@@ -53,10 +55,9 @@ class Crowd:
             await asyncio.gather(*(self._try(act()) for act in chosen))
 
     async def _try(self, act: Awaitable[object]) -> None:
-        try:
+        # Somebody else was faster, which is what this is about.
+        with suppress(SkepError):
             await act
-        except SkepError:
-            pass  # somebody else was faster, which is what this is about
 
     async def _push(self) -> None:
         await self._broker.push(
@@ -98,7 +99,7 @@ class Crowd:
             await asyncio.gather(self._ack(delivery, era, first), broker.fail(delivery, rest))
         elif fate == 4:
             key = self._random.choice([None, str(self._random.random())])
-            steps = [Ack(delivery.lease_id or ""), Push(QUEUE, [Draft(b"y", "d")])]
+            steps: list[Operation] = [Ack(delivery.lease_id or ""), Push(QUEUE, [Draft(b"y", "d")])]
             await broker.transact(steps, idempotency_key=key)
         elif fate == 5:
             await broker.ack(delivery)
@@ -141,7 +142,7 @@ class Crowd:
         pop = asyncio.create_task(self._broker.pop(QUEUE, group="mail", batch=3))
         await asyncio.sleep(0)
         pop.cancel()
-        await asyncio.wait([pop])
+        await asyncio.gather(pop, return_exceptions=True)
 
     async def _sweep(self) -> None:
         await self._broker.sweep()
@@ -206,7 +207,7 @@ async def assert_that_counters_agree(broker: Broker) -> None:
 
 
 @pytest.mark.timeout(PATIENCE)
-@pytest.mark.parametrize("turns", range(8))
+@pytest.mark.parametrize("turns", [0, 2, 4, 7])
 async def test_a_pop_that_meets_a_removal_under_way_comes_back(turns: int, tmp_path: Path) -> None:
     async with skep.open(tmp_path / "store") as broker:
         await broker.push(QUEUE, [Draft(b"x")])

@@ -39,6 +39,7 @@ class Catalogue:
     def __init__(self, store: Store, *, cache_bytes: int) -> None:
         self._store = store
         self._creating = asyncio.Lock()
+        self._removing = asyncio.Lock()
         self._leases: dict[LeaseId, _Holding] = {}
         self.closed = False
         self.queues: dict[str, QueueState] = {}
@@ -184,17 +185,23 @@ class Catalogue:
         return await to_the_end(self._truncate(partition, before, kind))
 
     async def _truncate(self, partition: PartitionState, before: Offset, kind: str) -> int:
-        queue = partition.queue
-        removal = await self._store.truncate(
-            queue.config.number, partition.number, before, kind=kind
-        )
-        if removal.messages:
-            start = partition.start + removal.messages
-            rest = await self._store.read(partition.number, start, messages=1, size=1)
-            partition.truncate(start, rest[0].created_at if rest else 0)
-            for group in queue.groups.values():
-                self.scheduler.refresh(group, partition)
+        async with self._removing:
+            self._set_changing(partition, True)
+            try:
+                queue = partition.queue.config.number
+                removal = await self._store.truncate(queue, partition.number, before, kind=kind)
+                if removal.messages:
+                    start = partition.start + removal.messages
+                    rest = await self._store.read(partition.number, start, messages=1, size=1)
+                    partition.truncate(start, rest[0].created_at if rest else 0)
+            finally:
+                self._set_changing(partition, False)
         return removal.messages
+
+    def _set_changing(self, partition: PartitionState, changing: bool) -> None:
+        partition.changing = changing
+        for group in partition.queue.groups.values():
+            self.scheduler.refresh(group, partition)
 
     async def forget_queue(self, queue: QueueState) -> None:
         del self.queues[queue.config.name]

@@ -11,7 +11,8 @@ from skep.core.catalogue import Catalogue
 from skep.core.committer import Committer
 from skep.core.limits import Limits
 from skep.core.reading import Reading
-from skep.errors import DeadLetterNotFound, Invalid, PartitionNotFound
+from skep.core.state import PartitionState
+from skep.errors import DeadLetterNotFound, Invalid
 from skep.model.change import Append, Applied, Change, DeadLetterRemoval, Outcome
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
 from skep.model.message import Receipt
@@ -106,14 +107,14 @@ class DeadLetters:
         receipts: list[Receipt] = []
         for start in range(0, len(letters), _STEP):
             some = letters[start : start + _STEP]
+            places = [self._partition(letter) for letter in some]
             outcomes = await asyncio.gather(*map(self._submit_replay, some))
-            for letter, outcome in zip(some, outcomes, strict=True):
+            for letter, place, outcome in zip(some, places, outcomes, strict=True):
                 if not isinstance(outcome, Applied):
                     raise DeadLetterNotFound(letter.number)
                 (offset,) = outcome.appended[0].offsets
-                name = self._catalogue.partitions[letter.partition].name
                 receipts.append(
-                    Receipt(name, letter.partition, offset, False, letter.transaction_id)
+                    Receipt(place.name, place.number, offset, False, letter.transaction_id)
                 )
         return receipts
 
@@ -145,8 +146,6 @@ class DeadLetters:
         return len(numbers)
 
     def _submit_replay(self, letter: DeadLetter) -> asyncio.Future[Outcome]:
-        if letter.partition not in self._catalogue.partitions:
-            raise PartitionNotFound(str(letter.queue), str(letter.partition))
         columns = Columns(
             payloads=[letter.payload],
             transaction_ids=[letter.transaction_id],
@@ -205,8 +204,15 @@ class DeadLetters:
             to_at=None if to is None else from_datetime("to", to),
         )
 
+    def _partition(self, letter: DeadLetter) -> PartitionState:
+        """Where a dead letter came from; its queue may have been deleted a moment ago."""
+        found = self._catalogue.partitions.get(letter.partition)
+        if found is None:
+            raise DeadLetterNotFound(letter.number)
+        return found
+
     def _shown(self, letter: DeadLetter) -> FailedMessage:
-        partition = self._catalogue.partitions[letter.partition]
+        partition = self._partition(letter)
         return FailedMessage(
             number=letter.number,
             queue=partition.queue.config.name,

@@ -148,7 +148,7 @@ class Groups:
             outcome = await self._committer.submit(Change(consumers=tuple(updates)))
             if isinstance(outcome, Applied):
                 return
-            if group.queue.groups.get(group.name) is not group:
+            if group.removed:
                 raise Conflict(f"group {group.name!r} was removed meanwhile")
 
     async def _offset(self, partition: PartitionState, to: Target) -> Offset:

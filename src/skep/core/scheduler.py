@@ -38,6 +38,9 @@ class Scheduler:
         number = partition.number
         if group.removed or number in group.claimed:
             return
+        if partition.changing:
+            group.ready.discard(number)
+            return
         consumer = group.consumer(partition)
         due = due_at(
             group.queue.config.options, consumer, end=partition.end, newest_at=partition.newest_at

@@ -21,7 +21,7 @@ _NUMBER = (1 << 64) - 1
 
 
 class PartitionState:
-    __slots__ = ("end", "first_at", "name", "newest_at", "number", "queue", "start")
+    __slots__ = ("changing", "end", "first_at", "name", "newest_at", "number", "queue", "start")
 
     def __init__(self, queue: "QueueState", partition: Partition) -> None:
         self.queue = queue
@@ -31,6 +31,8 @@ class PartitionState:
         self.end = partition.end
         self.first_at = partition.first_at
         self.newest_at = partition.newest_at
+        self.changing = False
+        """Its beginning is being removed: what is in the store is not what we know of it."""
 
     def append(self, segment: Segment) -> None:
         if self.start == self.end:

@@ -65,10 +65,16 @@ class Taking:
     ) -> None:
         budget, size, left = take.batch, self._limits.pop_bytes, take.partitions
         failure: SkepError | None = None
+        tried: set[tuple[GroupState, PartitionState]] = set()
         while budget > 0 and size > 0 and left > 0:
             place = self._next(groups, take.only)
             if place is None:
                 break
+            if place in tried:
+                # Nothing came of it a moment ago, and nothing has changed.
+                self._unclaim([place])
+                break
+            tried.add(place)
             try:
                 claim = await self._claim(*place, take, budget, size, lease_id)
             except (Corrupted, EncryptionUnavailable) as error:

@@ -1,9 +1,7 @@
 """The few calls of RocksDB that the store is made of, and what happens when one fails."""
 
-import asyncio
 import logging
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rocksdict import AccessType, Checkpoint, Rdict, ReadOptions, WriteBatch
@@ -13,6 +11,7 @@ from skep.store.rocksdb.guard import ADVICE, Synced, check_logs, check_tables, h
 from skep.store.rocksdb.keys import about
 from skep.store.rocksdb.lock import DirectoryLock
 from skep.store.rocksdb.options import database_options, segment_options
+from skep.store.rocksdb.syncer import Syncer
 
 _log = logging.getLogger("skep.store")
 _NOT_DAMAGE = ("LOCK:", "Permission denied", "No space left", "Too many open files", "Read-only")
@@ -38,7 +37,7 @@ class Database:
         except BaseException:
             self._lock.release()
             raise
-        self._syncer = ThreadPoolExecutor(1, thread_name_prefix="skep-sync")
+        self._syncer = Syncer(self._sync)
         self._failure: str | None = None
         self._closed = False
 
@@ -119,7 +118,7 @@ class Database:
     async def sync(self) -> None:
         """Make durable what has been written."""
         try:
-            await asyncio.get_running_loop().run_in_executor(self._syncer, self._sync)
+            await self._syncer.wait()
         except Exception as error:
             raise self._failed(error) from error
 
@@ -151,7 +150,7 @@ class Database:
         if self._closed:
             return
         self._closed = True
-        self._syncer.shutdown()
+        self._syncer.close()
         try:
             self._close_files()
         except Exception as error:
