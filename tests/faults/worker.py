@@ -31,6 +31,8 @@ RETRY_LIMIT = 2
 COPIER, CAREFUL, CLUMSY = "copier", "careful", "clumsy"
 CLUMSY_BATCH = 5
 DRAIN_SECONDS = 60
+ENOUGH = 5000
+"""Messages that wait for groups before the producers pause, so that there is an end."""
 
 
 class Run:
@@ -71,7 +73,8 @@ class Run:
             if done and ids and random.random() < 0.1:
                 await producer.push(name, partition, values, ids=True)
             n += size
-            await asyncio.sleep(0)
+            while self._backlog() > ENOUGH:  # noqa: ASYNC110 - nobody announces it
+                await asyncio.sleep(0.01)
 
     async def _consume_carefully(self, number: int) -> None:
         """Some at a time, from the end, and now and then not at all."""
@@ -121,11 +124,11 @@ class Run:
     async def drain(self) -> None:
         """Until every group is done with everything."""
         async with asyncio.timeout(DRAIN_SECONDS):
-            while self._waits():  # noqa: ASYNC110 - nobody announces an empty queue
+            while self._backlog():  # noqa: ASYNC110 - nobody announces it
                 await asyncio.sleep(0.02)
 
-    def _waits(self) -> bool:
-        return any(lag.backlog for lag in self._broker.groups.list(SOURCE))
+    def _backlog(self) -> int:
+        return sum(lag.backlog for lag in self._broker.groups.list(SOURCE))
 
     async def audit(self) -> None:
         for queue in (SOURCE, TARGET):
@@ -176,15 +179,24 @@ async def work(store: Path, recorder: Recorder, past: list[Operation], mode: str
         run = Run(broker, recorder, past, len(past))
         run.finishing = mode == "finish"
         tasks = run.tasks()
-        if run.finishing:
-            await asyncio.gather(*tasks[: len(PRODUCERS)])
-            await run.drain()
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-            await run.audit()
-        else:
-            await asyncio.gather(*tasks)
+        try:
+            if run.finishing:
+                await asyncio.gather(*tasks[: len(PRODUCERS)])
+                await run.drain()
+            else:
+                await asyncio.gather(*tasks)
+        finally:
+            await stop(tasks)
+        await run.audit()
+
+
+async def stop(tasks: list[asyncio.Task[None]]) -> None:
+    """Cancel them, and hear what went wrong before that."""
+    for task in tasks:
+        task.cancel()
+    for ended in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(ended, Exception):
+            raise ended
 
 
 def main(store: Path, histories: Path, mode: str) -> None:
