@@ -2,8 +2,8 @@
 
 Pure, linear in the history but for sorting. The numbers are those of the invariants: I1 no loss,
 I2 no phantom, I3 no aborted read, I4 offsets, I5 order of a producer, I6 order of delivery,
-I7 exclusive leases, I8 durable acks, I10 dead letters, I11 transactions, I12 idempotence,
-I13 fidelity.
+I7 exclusive leases, I8 durable acks, I9 late acks, I10 dead letters, I11 transactions,
+I12 idempotence, I13 fidelity.
 """
 
 from collections import Counter, defaultdict
@@ -24,8 +24,10 @@ def check(
         *dense_offsets(history),
         *producer_order(history),
         *delivery_order(history),
+        *nothing_passed_over(history),
         *exclusive_leases(history),
         *durable_acks(history),
+        *late_acks(history),
         *dead_letters(history, retry_limit=retry_limit),
         *idempotence(history),
         *fidelity(history),
@@ -117,6 +119,18 @@ def delivery_order(history: History) -> list[str]:
     return found
 
 
+def nothing_passed_over(history: History) -> list[str]:
+    """In the end a group has nothing left, so it has spoken of everything, or given it up."""
+    groups = {(op.asked.queue, op.asked.group) for op in history if op.asked.does == "pop"}
+    spoken = views.spoken_of(history)
+    return [
+        f"I6 {group}: {seen.partition}/{seen.offset} was passed over"
+        for queue, group in sorted(groups)
+        for audited, seen in views.audit(history)
+        if audited == queue and (group, (queue, *seen.place)) not in spoken
+    ]
+
+
 def exclusive_leases(history: History) -> list[str]:
     """Nobody gets a partition before the time of its holder is over, if he has said nothing."""
     spoke: dict[str, int] = {}
@@ -151,6 +165,23 @@ def durable_acks(history: History) -> list[str]:
         for seen in operation.seen
         if done_at.get((operation.asked.group, (operation.asked.queue, *seen.place)), 1 << 63)
         < operation.ended_at
+    ]
+
+
+def late_acks(history: History) -> list[str]:
+    """Whoever speaks when his time is over is not heard."""
+    until = {
+        operation.answer.lease: operation.ended_at + operation.asked.lease_ms * 1_000_000
+        for operation in views.deliveries(history)
+        if operation.answer and operation.answer.lease
+    }
+    return [
+        f"I9 {operation.asked.lease} was heard after its time"
+        for operation in history
+        if operation.is_ok
+        # The repetition of a transaction is answered at any time.
+        and not operation.asked.key
+        and operation.asked.at > until.get(operation.asked.lease, 1 << 63)
     ]
 
 
@@ -205,9 +236,11 @@ def idempotence(history: History) -> list[str]:
         if seen.id
         and by_id.setdefault((queue, seen.partition, seen.id), seen.offset) != seen.offset
     ]
-    for operation in views.pushes(history):
+    for operation in history:
         key, places = operation.asked.key, [seen.place for seen in operation.seen]
-        if key and by_key.setdefault(key, places) != places:
+        if not key or (key not in by_key and not operation.is_ok):
+            continue
+        if by_key.setdefault(key, places) != places and operation.result != "info":
             found.append(f"I12 {key} was answered {by_key[key]} and {places}")
     return found + [
         f"I12 {queue}: {value} is there {n} times"

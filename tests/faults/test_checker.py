@@ -178,6 +178,15 @@ def a_delivery_out_of_order() -> Story:
     return both(X, Y)(Story().push(X, Y).pop("l1", X, Y).settle("l1").pop("l2", Y, X))
 
 
+def passed_over() -> Story:
+    return both(X, Y)(Story().push(X, Y).pop("l1", X, Y).settle("l1", completed=(1,)))
+
+
+def a_late_ack_heard() -> Story:
+    story = Story().push(X).pop("l1", X).pop("l2", group="h", later_ms=2 * LEASE_MS)
+    return both(X)(story.settle("l1", completed=(0,)))
+
+
 def two_holders() -> Story:
     return both(X)(Story().push(X).pop("l1", X).pop("l2", X, later_ms=10))
 
@@ -240,6 +249,11 @@ def a_key_answered_in_two_ways() -> Story:
     return both(X)(story)
 
 
+def a_key_refused_after_it_was_answered() -> Story:
+    story = Story().push(X).copy("c1", 0, X, key="k").copy("c1", 0, X, key="k", result="fail")
+    return both(X)(story)
+
+
 def a_changed_payload() -> Story:
     return Story().push(X).pop("l1", Seen("p", 0, "x", "other"))
 
@@ -256,10 +270,12 @@ def a_changed_payload() -> Story:
         (a_producer_overtaken_by_itself, "I5 "),
         (a_hole_in_the_deliveries, "I6 "),
         (a_delivery_out_of_order, "I6 "),
+        (passed_over, "I6 "),
         (two_holders, "I7 "),
         (an_ack_forgotten, "I8 "),
         (an_ack_in_a_transaction_forgotten, "I8 "),
         (a_dead_letter_delivered, "I8 "),
+        (a_late_ack_heard, "I9 "),
         (two_dead_letters, "I10 "),
         (a_dead_letter_missing, "I10 "),
         (acked_and_dead, "I10 "),
@@ -269,6 +285,7 @@ def a_changed_payload() -> Story:
         (copied_out_of_order, "I11 "),
         (an_id_in_two_places, "I12 "),
         (a_key_answered_in_two_ways, "I12 "),
+        (a_key_refused_after_it_was_answered, "I12 "),
         (a_changed_payload, "I13 "),
     ],
 )

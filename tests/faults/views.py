@@ -72,5 +72,20 @@ def done(operation: Operation) -> Iterator[Place]:
             yield operation.asked.settles, partition, offset
 
 
+def spoken_of(history: History) -> set[tuple[str, Place]]:
+    """What each group may be done with: acknowledged, answered or not, or given up."""
+    return {
+        (op.asked.group, (op.asked.settles, *place))
+        for op in history
+        if op.result != "fail"
+        for place in op.asked.completed
+    } | {
+        (op.asked.group, (op.asked.queue, *seen.place))
+        for op in history
+        if op.asked.does == "letters"
+        for seen in op.seen
+    }
+
+
 def dead(operation: Operation) -> list[tuple[str, int]]:
     return operation.answer.dead if operation.answer else []

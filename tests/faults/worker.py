@@ -13,7 +13,7 @@ from random import Random
 
 import skep
 from skep import Broker, Delivery
-from tests.faults.clients import SOURCE, TARGET, Consumer, Copier, Producer, shown
+from tests.faults.clients import LEASE_SECONDS, SOURCE, TARGET, Consumer, Copier, Producer, shown
 from tests.faults.history import (
     Invocation,
     Operation,
@@ -77,7 +77,7 @@ class Run:
                 await asyncio.sleep(0.01)
 
     async def _consume_carefully(self, number: int) -> None:
-        """Some at a time, from the end, and now and then not at all."""
+        """All or some at a time, in any order, now and then in part only, or too late."""
         random = Random(f"{self._seed}{CAREFUL}{number}")
         consumer = Consumer(self._broker, self._recorder, random, CAREFUL)
         while True:
@@ -86,6 +86,8 @@ class Run:
             )
             if not delivery:
                 continue
+            if random.random() < 0.01:
+                await asyncio.sleep(LEASE_SECONDS * 1.1)
             if random.random() < 0.4:
                 await consumer.complete_all(delivery)
                 continue
