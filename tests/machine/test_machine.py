@@ -30,8 +30,8 @@ def _settings(examples: int) -> settings:
 
 
 def test_the_broker_in_memory_does_what_the_model_does() -> None:
-    run_state_machine_as_test(ConsumingMachine, settings=_settings(100))
+    run_state_machine_as_test(ConsumingMachine, settings=_settings(200))
 
 
 def test_the_broker_on_disk_does_what_the_model_does_through_crashes() -> None:
-    run_state_machine_as_test(CrashingMachine, settings=_settings(40))
+    run_state_machine_as_test(CrashingMachine, settings=_settings(50))

@@ -99,7 +99,8 @@ def from_start(consumer: Consumer, start: Offset) -> Consumer:
     if consumer.cursor >= start:
         return consumer
     cursor, acked = ranges.advance(start, consumer.acked)
-    return replace(consumer, cursor=cursor, acked=acked)
+    failed = tuple(failure for failure in consumer.failed if failure.offset >= cursor)
+    return replace(consumer, cursor=cursor, acked=acked, failed=failed)
 
 
 def missed(consumer: Consumer, start: Offset) -> int:
