@@ -64,19 +64,24 @@ def directory() -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def bare(size: int, callers: int, seconds: float) -> float:
-    """Messages per second into RocksDB: one write and one sync for as many segments as callers."""
-    segment = Segment(
+def segment(partition: int, size: int) -> bytes:
+    """A segment as it is stored; no two partitions share their bytes."""
+    made = Segment(
         queue=1,
-        partition=1,
+        partition=partition,
         start=0,
         created_at=0,
         lane=0,
-        position=0,
+        position=partition,
         size=0,
         columns=Columns(payloads=[PAYLOAD] * size),
     )
-    value = columns.encode(segment)
+    return columns.encode(made)
+
+
+def bare(size: int, callers: int, seconds: float) -> float:
+    """Messages per second into RocksDB: one write and one sync for as many segments as callers."""
+    ready = [segment(number, size) for number in range(PARTITIONS)]
     count = 0
     with directory() as path:
         database = Database(path)
@@ -85,8 +90,8 @@ def bare(size: int, callers: int, seconds: float) -> float:
         while time.perf_counter() < begin + seconds:
             batch = WriteBatch(raw_mode=True)
             for _ in range(callers):
-                key = keys.segment_key(count % PARTITIONS, count)
-                batch.put(key, value, database.segments)
+                number = count % PARTITIONS
+                batch.put(keys.segment_key(number, count), ready[number], database.segments)
                 count += 1
             database.write(batch)
             sync(True)

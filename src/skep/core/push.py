@@ -38,9 +38,9 @@ class Batch:
             names = [draft.partition for draft in drafts]
         except AttributeError:
             raise Invalid("drafts", "must all be of type Draft") from None
-        self._check_payloads(limits.payload_bytes)
+        size = self._check_payloads(limits.payload_bytes)
         self._check_ids()
-        self.weight = CHANGE_WEIGHT + weight_of(self.payloads)
+        self.weight = CHANGE_WEIGHT + weight_of(len(drafts), size)
         self.by_partition = _by_partition(names)
 
     def __len__(self) -> int:
@@ -65,19 +65,23 @@ class Batch:
         ordered = zip(chain(*self.by_partition.values()), chain(*made), strict=True)
         return [receipt for _, receipt in sorted(ordered, key=itemgetter(0))]
 
-    def _check_payloads(self, payload_bytes: int) -> None:
+    def _check_payloads(self, payload_bytes: int) -> int:
+        """How many bytes they have together."""
         payloads = self.payloads
         if set(map(type, payloads)) != {bytes}:
             index = next(i for i, payload in enumerate(payloads) if type(payload) is not bytes)
             raise Invalid(
                 f"drafts[{index}].payload", f"must be bytes, not {type(payloads[index]).__name__}"
             )
-        if (largest := max(map(len, payloads))) > payload_bytes:
-            index = next(i for i, payload in enumerate(payloads) if len(payload) == largest)
-            raise Invalid(
-                f"drafts[{index}].payload",
-                f"is {largest} bytes long, at most {payload_bytes} are allowed",
-            )
+        # None is larger than all of them: mostly there is nothing to look for.
+        if (size := sum(map(len, payloads))) > payload_bytes:
+            for index, payload in enumerate(payloads):
+                if len(payload) > payload_bytes:
+                    raise Invalid(
+                        f"drafts[{index}].payload",
+                        f"is {len(payload)} bytes long, at most {payload_bytes} are allowed",
+                    )
+        return size
 
     def _check_ids(self) -> None:
         if self.ids.count(None) != len(self.ids):

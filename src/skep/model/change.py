@@ -5,7 +5,6 @@ with several of each. A change is applied wholly or not at all; changes do not d
 other.
 """
 
-from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -18,9 +17,9 @@ from skep.model.trace import TraceEvent
 CHANGE_WEIGHT = 1000
 
 
-def weight_of(payloads: Sequence[bytes]) -> int:
-    """Roughly how many bytes payloads keep in memory until they are committed."""
-    return sum(map(len, payloads)) + 100 * len(payloads)
+def weight_of(messages: int, size: int) -> int:
+    """Roughly what messages with payloads of this size keep in memory until they are committed."""
+    return size + 100 * messages
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +87,10 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def weight(self) -> int:
         """Roughly how many bytes it keeps in memory until it is committed."""
-        return CHANGE_WEIGHT + sum(weight_of(append.columns.payloads) for append in self.appends)
+        return CHANGE_WEIGHT + sum(
+            weight_of(len(payloads), sum(map(len, payloads)))
+            for payloads in (append.columns.payloads for append in self.appends)
+        )
 
 
 class Appended(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -130,21 +130,26 @@ class TextColumn(Column[str | None]):
         return self._buffer[self._base + start : self._base + stop].decode() or None
 
 
-def _buffers(columns: Columns) -> Iterator[bytes]:
+def _buffers(columns: Columns) -> list[bytes]:
     texts = [
         [(text or "").encode() for text in column]
         for column in (columns.transaction_ids, columns.producers)
         if column is not None
     ]
-    for column in (columns.payloads, *texts):
-        yield array("I", accumulate(map(len, column), initial=0)).tobytes()
-    yield from columns.payloads
+    buffers = [
+        array("I", accumulate(map(len, column), initial=0)).tobytes()
+        for column in (columns.payloads, *texts)
+    ]
+    # Spread into one list rather than yielded one by one: a generator costs a message more
+    # than its copy does.
+    buffers += columns.payloads
     for column in texts:
-        yield from column
+        buffers += column
     if columns.trace_ids is not None:
-        yield from (trace or _NO_TRACE for trace in columns.trace_ids)
+        buffers += [trace or _NO_TRACE for trace in columns.trace_ids]
     if columns.flags is not None:
-        yield columns.flags
+        buffers.append(columns.flags)
+    return buffers
 
 
 def _columns(value: bytes, present: int, count: int) -> Columns:
