@@ -1,14 +1,12 @@
 """A partitioned message queue that you can trust with orders and payments."""
 
 from skep import errors
-from skep.core.ack import Verdict
 from skep.core.broker import Broker
 from skep.core.encryption import KeyRing
 from skep.core.limits import Limits
-from skep.core.settle import Settlement
-from skep.core.transact import Ack, Extend, Push, Transaction
 from skep.embedded import open, restore
 from skep.model.message import Delivery, Draft, Message, Receipt
+from skep.model.operation import Ack, Extend, Push, Settlement, Transaction, Verdict
 from skep.model.queue import Queue, QueueOptions
 
 __all__ = [

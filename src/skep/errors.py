@@ -12,6 +12,10 @@ SkepError
 │   ├── KeyReused
 │   └── QueueFull
 ├── Invalid                  it can never succeed as written; nothing was written
+│   └── TooLarge
+├── Denied                   who asks may not; nothing was written
+│   ├── Unauthenticated
+│   └── Forbidden
 ├── Unavailable              nothing was written: the caller may retry
 │   ├── Overloaded
 │   ├── Closed
@@ -107,6 +111,22 @@ class Invalid(SkepError):
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field}: {reason}")
         self.field, self.reason = field, reason
+
+
+class TooLarge(Invalid):
+    """More was sent at once than the server takes."""
+
+
+class Denied(SkepError):
+    """Who asks may not have this. Nothing was written."""
+
+
+class Unauthenticated(Denied):
+    """There is no valid token or key with the request."""
+
+
+class Forbidden(Denied):
+    """The token or key is valid, and does not allow this."""
 
 
 class Unavailable(SkepError):

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any, TypeVar
 
-from skep import Broker, Delivery, Draft, KeyRing, Limits, Message
-from skep.core.dead_letters import FailedMessage
+from skep import Broker, Delivery, Draft, KeyRing, Limits, Message, Settlement
+from skep.model.dead_letter import FailedMessage
 from skep.model.names import DEFAULT_PARTITION, QUEUE_MODE, Offset, to_datetime
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
@@ -17,6 +18,24 @@ TURNS = 50
 """Turns of the event loop that are enough for whatever does not wait for a disk."""
 PATIENCE = 5
 """Seconds after which a test takes it that something will never end."""
+
+
+@dataclass(frozen=True, eq=False)
+class Settled:
+    """Equal to a settlement with these numbers, whichever messages they count."""
+
+    completed: int = 0
+    dead_letters: int = 0
+    retry_at: datetime | None = None
+    released: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Settlement) and (
+            (self.completed, self.dead_letters, self.retry_at, self.released)
+            == (other.completed, other.dead_letters, other.retry_at, other.released)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 def make_broker(

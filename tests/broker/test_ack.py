@@ -9,6 +9,7 @@ from skep import Broker, Delivery, Settlement
 from skep.errors import Invalid, LeaseLost
 from skep.testing.clock import ManualClock
 from tests.broker.build import (
+    Settled,
     backlogs,
     cursors,
     dead,
@@ -21,7 +22,7 @@ from tests.broker.build import (
     pop,
 )
 
-DONE = Settlement(completed=1, released=True)
+DONE = Settled(completed=1, released=True)
 
 
 async def ack(queue: Broker, delivery: Delivery, *which: int) -> Settlement:
@@ -34,7 +35,7 @@ async def test_acking_a_delivery_moves_the_cursor_to_its_end(queue: Broker) -> N
 
     settlement = await queue.ack(delivery)
 
-    assert settlement == Settlement(completed=3, released=True)
+    assert settlement == Settled(completed=3, released=True)
     assert cursors(queue) == {"Default": 3}
 
 
@@ -44,7 +45,7 @@ async def test_a_lease_can_be_acked_by_its_id_alone(queue: Broker) -> None:
 
     settlement = await queue.ack(lease_of(delivery))
 
-    assert settlement == Settlement(completed=2, released=True)
+    assert settlement == Settled(completed=2, released=True)
 
 
 async def test_acks_in_order_move_the_cursor_message_by_message(queue: Broker) -> None:
@@ -67,7 +68,7 @@ async def test_an_ack_out_of_order_leaves_the_cursor_at_the_first_open_message(
 
     settlement = await ack(queue, delivery, 4, 2)
 
-    assert settlement == Settlement(completed=2)
+    assert settlement == Settled(completed=2)
     assert cursors(queue) == {"Default": 0}
     assert backlogs(queue) == {"Default": 3}
 
@@ -98,7 +99,7 @@ async def test_what_was_acked_out_of_order_is_never_delivered_again(
 
     assert offsets(second) == [0, 2, 3, 4]
     assert offsets(third) == [0, 2, 4]
-    assert await queue.ack(third) == Settlement(completed=3, released=True)
+    assert await queue.ack(third) == Settled(completed=3, released=True)
     assert cursors(queue) == {"Default": 6}
 
 
@@ -109,7 +110,7 @@ async def test_the_rest_of_a_delivery_can_be_acked_without_naming_it(queue: Brok
 
     settlement = await queue.ack(delivery)
 
-    assert settlement == Settlement(completed=3, released=True)
+    assert settlement == Settled(completed=3, released=True)
 
 
 async def test_the_same_ack_twice_counts_once(queue: Broker) -> None:
@@ -119,7 +120,7 @@ async def test_the_same_ack_twice_counts_once(queue: Broker) -> None:
 
     again = await ack(queue, delivery, 0, 2)
 
-    assert again == Settlement(completed=0)
+    assert again == Settled(completed=0)
     assert cursors(queue) == {"Default": 1}
     assert backlogs(queue) == {"Default": 1}
 
@@ -210,7 +211,7 @@ async def test_a_late_ack_changes_nothing_for_who_took_over(
         await ack(queue, late, 0, 1)
 
     assert backlogs(queue) == {"Default": 3}
-    assert await queue.ack(current) == Settlement(completed=3, released=True)
+    assert await queue.ack(current) == Settled(completed=3, released=True)
 
 
 async def test_a_late_failure_is_refused_and_changes_nothing(
@@ -285,7 +286,7 @@ async def test_an_ack_of_which_one_part_is_refused_changes_nothing(queue: Broker
         await queue.ack(mine, [*mine.messages, *another.messages])
 
     assert backlogs(queue) == {"alice": 2, "bob": 1}
-    assert await queue.ack(mine) == Settlement(completed=2, released=True)
+    assert await queue.ack(mine) == Settled(completed=2, released=True)
 
 
 async def test_an_ack_of_one_group_changes_nothing_for_another(queue: Broker) -> None:
@@ -337,7 +338,7 @@ async def test_if_some_of_a_batch_fail_these_are_dead_letters_and_the_cursor_pas
         delivery, [delivery.messages[1], delivery.messages[3]], error="no such customer"
     )
 
-    assert settlement == Settlement(dead_letters=2, released=True)
+    assert settlement == Settled(dead_letters=2, released=True)
     assert cursors(queue) == {"Default": 4}
     assert [(letter.payload, letter.error) for letter in await letters(queue)] == [
         (b"1", "no such customer"),
@@ -352,7 +353,7 @@ async def test_a_failure_after_an_ack_is_a_dead_letter_at_once(queue: Broker) ->
 
     settlement = await queue.fail(delivery, delivery.messages[1:2])
 
-    assert settlement == Settlement(dead_letters=1)
+    assert settlement == Settled(dead_letters=1)
     assert await dead(queue) == [b"1"]
     assert cursors(queue) == {"Default": 2}
 

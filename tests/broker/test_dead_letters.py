@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 
 from skep import Broker, Draft
-from skep.core.dead_letters import FailedMessage
 from skep.errors import DeadLetterNotFound, PartitionNotFound, QueueNotFound
+from skep.model.dead_letter import FailedMessage
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
 from tests.broker.build import dead, drafts, letters, make_broker, moment, payloads, pop, pop_all

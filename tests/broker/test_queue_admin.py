@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from skep import Broker, Draft, Queue, QueueOptions
-from skep.core.queues import PartitionStats, QueueStats
 from skep.errors import (
     GroupNotFound,
     Invalid,
@@ -16,6 +15,7 @@ from skep.errors import (
     PartitionNotFound,
     QueueNotFound,
 )
+from skep.model.stats import PartitionStats, QueueStats
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
 from tests.broker.build import (

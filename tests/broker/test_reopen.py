@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from skep import Ack, Broker, Push, Settlement
-from skep.core.transact import Operation
+from skep import Ack, Broker, Push
 from skep.errors import LeaseLost
+from skep.model.operation import Operation
 from skep.store.rocksdb.store import RocksStore
 from skep.testing.clock import ManualClock
 from tests.broker.build import (
+    Settled,
     backlogs,
     cursors,
     dead,
@@ -104,7 +105,7 @@ async def test_a_lease_can_be_acked_after_a_restart(server: Restarts) -> None:
     async with server.run() as queue:
         settlement = await queue.ack(delivery)
 
-        assert settlement == Settlement(completed=4, released=True)
+        assert settlement == Settled(completed=4, released=True)
         assert cursors(queue) == {"alice": 2, "bob": 2}
 
 
@@ -176,7 +177,7 @@ async def test_what_was_acked_under_the_lease_still_makes_a_failure_partial(
     async with server.run() as queue:
         settlement = await queue.fail(delivery, delivery.messages[1:])
 
-        assert settlement == Settlement(dead_letters=1, released=True)
+        assert settlement == Settled(dead_letters=1, released=True)
 
 
 async def test_a_retry_waits_as_long_as_before(server: Restarts, clock: ManualClock) -> None:
@@ -208,7 +209,7 @@ async def test_the_number_of_retries_survives(server: Restarts, clock: ManualClo
     async with server.run() as queue:
         settlement = await queue.fail(await pop(queue), error="for ever")
 
-        assert settlement == Settlement(dead_letters=1, released=True)
+        assert settlement == Settled(dead_letters=1, released=True)
         assert [(x.error, x.attempts) for x in await letters(queue)] == [("for ever", 3)]
 
 
@@ -221,7 +222,7 @@ async def test_open_failures_survive(server: Restarts) -> None:
     async with server.run() as queue:
         settlement = await queue.ack(delivery)
 
-        assert settlement == Settlement(completed=2, dead_letters=1, released=True)
+        assert settlement == Settled(completed=2, dead_letters=1, released=True)
         assert [(x.payload, x.error) for x in await letters(queue)] == [(b"1", "no")]
 
 
@@ -344,7 +345,7 @@ async def test_a_lease_that_was_partly_released_survives_for_the_rest(server: Re
     async with server.run() as queue:
         settlement = await queue.ack(delivery)
 
-        assert settlement == Settlement(completed=1, released=True)
+        assert settlement == Settled(completed=1, released=True)
 
 
 # The clock was set back while nobody served.
@@ -393,7 +394,7 @@ async def test_a_lease_can_still_be_acked_after_the_clock_went_back(
 
     clock.advance(-24 * HOUR)
     async with server.run() as queue:
-        assert await queue.ack(delivery) == Settlement(completed=1, released=True)
+        assert await queue.ack(delivery) == Settled(completed=1, released=True)
 
 
 @frozen

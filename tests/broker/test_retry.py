@@ -4,11 +4,12 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from skep import Broker, Delivery, Settlement, Verdict
-from skep.core.ack import Status
+from skep import Broker, Delivery, Verdict
 from skep.errors import LeaseLost
+from skep.model.operation import Status
 from skep.testing.clock import ManualClock
 from tests.broker.build import (
+    Settled,
     cursors,
     dead,
     drafts,
@@ -152,7 +153,7 @@ async def test_the_last_failure_says_how_many_messages_were_given_up(
 
     settlement = await queue.fail(await pop(queue, batch=3))
 
-    assert settlement == Settlement(dead_letters=3, released=True)
+    assert settlement == Settled(dead_letters=3, released=True)
 
 
 async def test_without_retries_the_first_failure_gives_up(queue: Broker) -> None:
@@ -161,7 +162,7 @@ async def test_without_retries_the_first_failure_gives_up(queue: Broker) -> None
 
     settlement = await queue.fail(await pop(queue), error="no")
 
-    assert settlement == Settlement(dead_letters=1, released=True)
+    assert settlement == Settled(dead_letters=1, released=True)
     assert await dead(queue) == [b"0"]
     assert offsets(await pop(queue)) == [1]
 
@@ -270,7 +271,7 @@ async def test_a_lease_that_expires_does_not_forget_the_failures_before_it(
 
     settlement = await queue.fail(await pop(queue))
 
-    assert settlement == Settlement(dead_letters=1, released=True)
+    assert settlement == Settled(dead_letters=1, released=True)
 
 
 async def test_what_was_acked_under_an_earlier_lease_does_not_make_a_failure_partial(
@@ -300,7 +301,7 @@ async def test_failures_reported_one_by_one_stay_open_until_the_batch_is_settled
 
     settlements = [await queue.fail(delivery, [m]) for m in delivery.messages[:2]]
 
-    assert settlements == [Settlement(), Settlement()]
+    assert settlements == [Settled(), Settled()]
     assert await letters(queue) == []
     assert cursors(queue) == {"Default": 0}
     assert await queue.pop("orders", batch=3) is None
@@ -343,7 +344,7 @@ async def test_open_failures_become_dead_letters_with_the_first_ack(queue: Broke
 
     settlement = await queue.ack(delivery, delivery.messages[2:])
 
-    assert settlement == Settlement(completed=1, dead_letters=1)
+    assert settlement == Settled(completed=1, dead_letters=1)
     assert [(x.payload, x.error) for x in await letters(queue)] == [(b"0", "no")]
     assert cursors(queue) == {"Default": 1}
 
@@ -355,7 +356,7 @@ async def test_acking_the_rest_makes_dead_letters_of_open_failures(queue: Broker
 
     settlement = await queue.ack(delivery)
 
-    assert settlement == Settlement(completed=2, dead_letters=1, released=True)
+    assert settlement == Settled(completed=2, dead_letters=1, released=True)
     assert await dead(queue) == [b"1"]
     assert cursors(queue) == {"Default": 3}
 
@@ -368,7 +369,7 @@ async def test_a_message_whose_failure_is_open_may_still_be_completed(queue: Bro
     await queue.ack(delivery, delivery.messages[:1])
     settlement = await queue.ack(delivery)
 
-    assert settlement == Settlement(completed=1, released=True)
+    assert settlement == Settled(completed=1, released=True)
     assert await letters(queue) == []
 
 
@@ -384,7 +385,7 @@ async def test_open_failures_are_forgotten_when_the_lease_expires(
     settlement = await queue.ack(again)
 
     assert offsets(again) == [0, 1]
-    assert settlement == Settlement(completed=2, released=True)
+    assert settlement == Settled(completed=2, released=True)
     assert await letters(queue) == []
 
 
@@ -396,7 +397,7 @@ async def test_a_failure_that_is_reported_twice_counts_once(queue: Broker) -> No
     settlement = await queue.fail(delivery, delivery.messages[:1], error="again")
     await queue.ack(delivery)
 
-    assert settlement == Settlement()
+    assert settlement == Settled()
     assert await dead(queue) == [b"0"]
 
 
@@ -409,7 +410,7 @@ async def test_what_is_given_back_for_a_retry_comes_again_at_once(queue: Broker)
 
     settlement = await queue.settle(delivery, say(delivery, "retry", 0, 1))
 
-    assert settlement == Settlement(released=True)
+    assert settlement == Settled(released=True)
     assert offsets(await pop(queue, batch=2)) == [0, 1]
 
 
@@ -434,7 +435,7 @@ async def test_what_was_completed_stays_so_when_the_rest_is_given_back(queue: Br
         delivery, [*say(delivery, "completed", 0, 2), *say(delivery, "retry", 1)]
     )
 
-    assert settlement == Settlement(completed=2, released=True)
+    assert settlement == Settled(completed=2, released=True)
     assert offsets(await pop(queue, batch=4)) == [1, 3]
 
 
@@ -455,9 +456,9 @@ async def test_a_consumer_may_give_a_message_up_at_once(queue: Broker) -> None:
 
     settlement = await queue.settle(delivery, say(delivery, "dead_letter", 1, error="poison"))
 
-    assert settlement == Settlement(dead_letters=1)
+    assert settlement == Settled(dead_letters=1)
     assert [(x.payload, x.error, x.attempts) for x in await letters(queue)] == [(b"1", "poison", 1)]
-    assert await queue.ack(delivery) == Settlement(completed=2, released=True)
+    assert await queue.ack(delivery) == Settled(completed=2, released=True)
 
 
 async def test_what_was_given_up_does_not_come_again(queue: Broker, clock: ManualClock) -> None:
@@ -493,7 +494,7 @@ async def test_a_batch_that_is_given_up_whole_is_passed(queue: Broker) -> None:
 
     settlement = await queue.settle(delivery, say(delivery, "dead_letter", 0, 1))
 
-    assert settlement == Settlement(dead_letters=2, released=True)
+    assert settlement == Settled(dead_letters=2, released=True)
     assert cursors(queue) == {"Default": 2}
     assert offsets(await pop(queue)) == [2]
 
@@ -512,6 +513,6 @@ async def test_every_kind_of_verdict_may_stand_in_one_call(queue: Broker) -> Non
         ],
     )
 
-    assert settlement == Settlement(completed=1, dead_letters=2, released=True)
+    assert settlement == Settled(completed=1, dead_letters=2, released=True)
     assert await dead(queue) == [b"1", b"2"]
     assert offsets(await pop(queue, batch=4)) == [3]

@@ -13,16 +13,15 @@ from skep import (
     Extend,
     KeyRing,
     Push,
-    Settlement,
     Transaction,
     Verdict,
 )
-from skep.core.ack import Status
-from skep.core.transact import Operation
 from skep.errors import Invalid, KeyReused, LeaseLost, QueueFull
+from skep.model.operation import Operation, Status
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
 from tests.broker.build import (
+    Settled,
     backlogs,
     cursors,
     dead,
@@ -67,7 +66,7 @@ async def test_a_transaction_pushes_and_acks_together(queue: Broker) -> None:
     done = await queue.transact([Push("invoices", drafts(2, "alice")), Ack(lease_of(delivery))])
 
     assert [(r.partition, r.offset) for r in done.receipts[0]] == [("alice", 0), ("alice", 1)]
-    assert done.settlements == [Settlement(completed=2, released=True)]
+    assert done.settlements == [Settled(completed=2, released=True)]
     assert not done.repeated
     assert cursors(queue) == {"Default": 2}
     assert payloads(await pop(queue, "invoices", batch=2)) == [b"0", b"1"]
@@ -146,7 +145,7 @@ async def test_a_transaction_extends_a_lease(queue: Broker, clock: ManualClock) 
     )
 
     clock.advance(59)
-    assert await queue.ack(delivery) == Settlement(completed=1, released=True)
+    assert await queue.ack(delivery) == Settled(completed=1, released=True)
 
 
 async def test_a_transaction_with_one_lost_lease_writes_nothing(
@@ -279,7 +278,7 @@ async def test_a_transaction_that_does_not_fit_in_a_queue_writes_nothing(queue: 
 
     assert contents(queue, "mails") == {}
     assert contents(queue, "invoices") == {}
-    assert await queue.ack(delivery) == Settlement(completed=1, released=True)
+    assert await queue.ack(delivery) == Settled(completed=1, released=True)
 
 
 async def test_a_transaction_counts_all_its_pushes_to_a_queue_together(queue: Broker) -> None:
@@ -304,7 +303,7 @@ async def test_a_failure_in_a_transaction_counts_like_any_other(queue: Broker) -
         ]
     )
 
-    assert done.settlements == [Settlement(dead_letters=2, released=True)]
+    assert done.settlements == [Settled(dead_letters=2, released=True)]
     assert await dead(queue) == [b"0", b"1"]
     assert contents(queue, "alarms") == {"Default": 1}
 

@@ -5,9 +5,9 @@ from random import Random
 from typing import TypeVar
 
 from skep import Ack, Broker, Delivery, Draft, Message, Push, Settlement, Transaction, Verdict
-from skep.core.transact import Operation as Step
 from skep.errors import OutcomeUnknown, SkepError
 from skep.model.message import Receipt
+from skep.model.operation import Operation as Step
 from tests.faults.history import (
     Invocation,
     Recorder,

@@ -16,8 +16,8 @@ import pytest
 
 import skep
 from skep import Ack, Broker, Delivery, Draft, Message, Push, Verdict
-from skep.core.transact import Operation
 from skep.errors import QueueNotFound, SkepError
+from skep.model.operation import Operation
 
 ROUNDS = int(os.environ.get("SKEP_ROUNDS", "0"))
 SEED = time.time_ns() if ROUNDS else 1

@@ -1,7 +1,7 @@
 """Whether the broker and the model say the same, as far as anybody can see."""
 
 from skep import Broker
-from skep.core.groups import PartitionLag
+from skep.model.stats import PartitionLag
 from tests.machine.model import Letter, Model
 from tests.machine.place import Place
 from tests.machine.subject import Subject

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from skep import Ack, Delivery, Push, Transaction, Verdict
-from skep.core.transact import Operation
 from skep.errors import KeyReused, LeaseLost
 from skep.model.message import Receipt
+from skep.model.operation import Operation
 from tests.machine.comparing import QUEUE
 from tests.machine.model import Got, Lost, Model, Once, Put
 from tests.machine.place import Report, Settled

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from skep import Delivery, Message, Settlement, Verdict
-from skep.core.ack import Status
 from skep.errors import LeaseLost
 from skep.model.names import from_datetime
+from skep.model.operation import Status
 from tests.machine.model import Lost, Reports
 from tests.machine.place import SECOND, Place, Report, Settled
 from tests.machine.queue import QueueMachine, picks

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from skep.core import lease as leases
-from skep.core.ack import MAX_ERROR, RETRIES_EXHAUSTED, Settled, Verdict, complete_all, settle
+from skep.core.ack import MAX_ERROR, RETRIES_EXHAUSTED, Settled, complete_all, settle
 from skep.errors import Invalid
 from skep.model import ranges
 from skep.model.consumer import Consumer, Failure
 from skep.model.names import SECOND, LeaseId, Offset
+from skep.model.operation import Verdict
 from skep.model.queue import QueueOptions
 
 NOW = 1000 * SECOND

@@ -9,9 +9,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
 
-import msgspec
 from msgspec.structs import replace
 
 from skep.core import lease as leases
@@ -20,21 +18,11 @@ from skep.errors import Invalid
 from skep.model import ranges
 from skep.model.consumer import Consumer, Failure
 from skep.model.names import Instant, Offset
+from skep.model.operation import Verdict
 from skep.model.queue import QueueOptions
 
-Status: TypeAlias = Literal["completed", "failed", "retry", "dead_letter"]
-STATUSES = frozenset({"completed", "failed", "retry", "dead_letter"})
 RETRIES_EXHAUSTED = "retries exhausted"
 MAX_ERROR = 2000
-
-
-class Verdict(msgspec.Struct, frozen=True, gc=False):
-    """What a consumer says of one message. ``retry`` gives the lease back without counting."""
-
-    partition: int
-    offset: Offset
-    status: Status = "completed"
-    error: str = ""
 
 
 @dataclass(slots=True)

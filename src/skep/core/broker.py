@@ -8,7 +8,6 @@ from random import Random
 from types import TracebackType
 from typing import Self
 
-from skep.core.ack import Status, Verdict
 from skep.core.catalogue import Catalogue
 from skep.core.claim import Claiming
 from skep.core.committer import Committer
@@ -22,12 +21,12 @@ from skep.core.pop import Popping, PopRequest
 from skep.core.push import Batch, Pushing
 from skep.core.queues import Queues
 from skep.core.reading import Reading
-from skep.core.settle import Settlement, Settling
+from skep.core.settle import Settling
 from skep.core.state import Room
 from skep.core.sweeper import Sweeper
 from skep.core.take import Taking
 from skep.core.traces import Traces
-from skep.core.transact import Operation, Transacting, Transaction
+from skep.core.transact import Transacting
 from skep.errors import Invalid, QueueNotFound
 from skep.model.change import Applied, Change
 from skep.model.message import Delivery, Draft, Message, Receipt
@@ -40,6 +39,7 @@ from skep.model.names import (
     check_text,
     to_datetime,
 )
+from skep.model.operation import Operation, Settlement, Status, Transaction, Verdict
 from skep.store.protocol import Store, StoreStats
 
 

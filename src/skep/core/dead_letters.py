@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-import msgspec
-
 from skep.core.catalogue import Catalogue
 from skep.core.committer import Committer
 from skep.core.limits import Limits
@@ -14,9 +12,9 @@ from skep.core.reading import Reading
 from skep.core.state import PartitionState
 from skep.errors import DeadLetterNotFound, Invalid
 from skep.model.change import Append, Applied, Change, DeadLetterRemoval, Outcome
-from skep.model.dead_letter import DeadLetter, DeadLetterFilter
+from skep.model.dead_letter import DeadLetter, DeadLetterFilter, FailedMessage
 from skep.model.message import Receipt
-from skep.model.names import Offset, check_count, check_label, from_datetime, to_datetime
+from skep.model.names import check_count, check_label, from_datetime, to_datetime
 from skep.model.segment import ENCRYPTED, Columns
 from skep.store.protocol import Store
 
@@ -24,25 +22,6 @@ _STEP = 200
 """Dead letters sent back or removed at a time."""
 
 MAX_NUMBER = (1 << 63) - 1
-
-
-class FailedMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A dead letter as people see it: with names, and in the clear."""
-
-    number: int
-    queue: str
-    partition: str
-    offset: Offset
-    message_id: UUID
-    transaction_id: str
-    trace_id: UUID | None
-    group: str
-    error: str
-    attempts: int
-    payload: bytes
-    producer: str | None
-    created_at: datetime
-    failed_at: datetime
 
 
 class DeadLetters:

@@ -6,8 +6,6 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 from weakref import WeakValueDictionary
 
-import msgspec
-
 from skep.core import lease as leases
 from skep.core.catalogue import Catalogue
 from skep.core.committer import Committer
@@ -25,39 +23,13 @@ from skep.model.names import (
     to_datetime,
 )
 from skep.model.queue import Subscription
+from skep.model.stats import GroupLag, PartitionLag
 from skep.store.protocol import Store, StoredConsumer
 
 Target: TypeAlias = Literal["beginning", "end"] | int | datetime
 MODES = ("all", "new")
 _STEP = 500
 """Partitions moved in one change."""
-
-
-class PartitionLag(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a group is in one partition."""
-
-    partition: str
-    cursor: Offset
-    end: Offset
-    backlog: int
-    leased: bool
-    attempt: int
-    oldest_at: datetime | None
-    """Not later than when the oldest message that waits was pushed; None if none waits."""
-    last_consumed_at: datetime | None
-    messages_consumed: int
-
-
-class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a group is in a queue."""
-
-    queue: str
-    group: str
-    subscription_mode: str
-    backlog: int
-    partitions_with_backlog: int
-    leased_partitions: int
-    oldest_at: datetime | None
 
 
 class Groups:

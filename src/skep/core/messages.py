@@ -4,25 +4,16 @@ import re
 from collections.abc import Iterator
 from uuid import UUID
 
-import msgspec
-
 from skep.core.catalogue import Catalogue
 from skep.core.limits import Limits
 from skep.core.reading import Reading
 from skep.core.state import PartitionState
 from skep.errors import Invalid, MessageNotFound
 from skep.model.address import address_of
-from skep.model.message import Message
+from skep.model.message import Message, Page
 from skep.model.names import Offset, check_id, check_text, check_transaction_id
 from skep.model.segment import Segment
 from skep.store.protocol import Store
-
-
-class Page(msgspec.Struct, frozen=True):
-    """Some messages, and where the next page begins: None if this was the last."""
-
-    messages: list[Message]
-    next: str | None
 
 
 class Messages:

@@ -1,10 +1,8 @@
 """Queues: configuring, listing, clearing and deleting them."""
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from skep.core.catalogue import Catalogue
@@ -14,35 +12,11 @@ from skep.model.change import Change
 from skep.model.dead_letter import DeadLetterFilter
 from skep.model.names import Offset, check_count, check_label, check_name, to_datetime
 from skep.model.queue import Queue, Removal, options_from
+from skep.model.stats import PartitionStats, QueueStats
 from skep.store.protocol import Store
 
 CLEARED = "cleared"
 MAX_REMOVALS = 10_000
-
-
-class PartitionStats(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-    number: int
-    start: Offset
-    end: Offset
-    newest_at: datetime | None
-
-
-class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue in numbers."""
-
-    name: str
-    namespace: str | None
-    task: str | None
-    partitions: int
-    messages: int
-    """Kept in the log, read or not."""
-    pushed: int
-    """Ever pushed."""
-    depth: int
-    """What the group that is furthest behind still has to read."""
-    groups: int
-    dead_letters: int
 
 
 class Queues:

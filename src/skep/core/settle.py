@@ -1,14 +1,11 @@
 """Acks and extensions as parts of a change."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from random import Random
 
-import msgspec
 from msgspec.structs import replace
 
 from skep.core import ack, lease as leases
-from skep.core.ack import STATUSES, Verdict
 from skep.core.catalogue import Catalogue
 from skep.core.state import GroupState, PartitionState
 from skep.errors import Invalid, LeaseLost
@@ -16,20 +13,8 @@ from skep.model.address import MAX_OFFSET, MAX_PARTITION
 from skep.model.change import Append, Change, GiveUp, IdempotencyKey
 from skep.model.consumer import Consumer, Failure
 from skep.model.names import Instant, LeaseId, check_count, check_text, to_datetime
+from skep.model.operation import STATUSES, Settlement, Verdict
 from skep.store.clock import Clock
-
-
-class Settlement(msgspec.Struct, frozen=True, kw_only=True):
-    """What an ack did.
-
-    ``retry_at`` is set if the batch failed as a whole and will be delivered again.
-    ``released`` says that nothing of the lease is held any more.
-    """
-
-    completed: int = 0
-    dead_letters: int = 0
-    retry_at: datetime | None = None
-    released: bool = False
 
 
 class Plan:
@@ -121,7 +106,11 @@ class Settling:
         retries = [done.retry_at for done in settled if done.retry_at is not None]
         return Settlement(
             completed=sum(done.completed for done in settled),
-            dead_letters=sum(len(done.dead) for done in settled),
+            given_up=tuple(
+                (partition.number, failure.offset)
+                for (_, partition), done in zip(held, settled, strict=True)
+                for failure in done.dead
+            ),
             retry_at=to_datetime(min(retries)) if retries else None,
             released=not any(
                 leases.is_live(plan.consumer(*place), lease_id, now)

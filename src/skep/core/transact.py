@@ -4,17 +4,16 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
 
-from skep.core.ack import Verdict
 from skep.core.committer import Committer
 from skep.core.limits import Limits
 from skep.core.push import Batch, Pushing
 from skep.core.reading import Reading
-from skep.core.settle import Plan, Settlement, Settling
+from skep.core.settle import Plan, Settling
 from skep.core.state import Room
 from skep.errors import Conflict, Invalid, KeyReused, QueueNotFound
 from skep.model.change import (
@@ -27,7 +26,6 @@ from skep.model.change import (
     Outcome,
     Reused,
 )
-from skep.model.message import Draft, Receipt
 from skep.model.names import (
     LeaseId,
     check_count,
@@ -35,45 +33,13 @@ from skep.model.names import (
     check_lease_id,
     check_transaction_id,
 )
+from skep.model.operation import Ack, Extend, Operation, Push, Settlement, Transaction
 from skep.store.protocol import Store
 
 _ATTEMPTS = 50
 """Decisions in a row that somebody else's write makes obsolete before we stop trying."""
 
 T = TypeVar("T")
-
-
-class Push(msgspec.Struct, frozen=True, tag=True):
-    queue: str
-    drafts: Sequence[Draft]
-
-
-class Ack(msgspec.Struct, frozen=True, tag=True):
-    """Settle messages of a lease; all that it holds, as completed, if none are named."""
-
-    lease_id: str
-    verdicts: Sequence[Verdict] | None = None
-
-
-class Extend(msgspec.Struct, frozen=True, tag=True):
-    lease_id: str
-    seconds: int
-
-
-Operation: TypeAlias = Push | Ack | Extend
-
-
-class Transaction(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a transaction.
-
-    ``receipts`` has a list per push, ``settlements`` an entry per ack, in their order.
-    ``repeated`` if its idempotency key had been used before: the receipts are those of the
-    first time, and nothing was done again.
-    """
-
-    receipts: list[Sequence[Receipt]]
-    settlements: list[Settlement]
-    repeated: bool = False
 
 
 class Transacting:

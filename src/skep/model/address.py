@@ -31,6 +31,24 @@ def message_id(partition: int, offset: Offset) -> UUID:
     )
 
 
+def partition_id(number: int) -> UUID:
+    """A partition as a UUID: the address of the one offset that no message ever has."""
+    return message_id(number, MAX_OFFSET)
+
+
+def queue_id(number: int) -> UUID:
+    """A queue as a UUID, in the same way."""
+    return message_id(number, MAX_OFFSET - 1)
+
+
+def partition_of(identifier: UUID) -> int:
+    """The number in a partition's id."""
+    number, offset = address_of(identifier)
+    if offset != MAX_OFFSET:
+        raise Invalid("partition_id", f"{identifier} is not the id of a partition")
+    return number
+
+
 def address_of(message: UUID) -> tuple[int, Offset]:
     """The partition number and offset in a message id."""
     bits = message.int

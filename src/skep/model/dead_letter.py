@@ -1,5 +1,6 @@
 """A message that a group gave up on."""
 
+from datetime import datetime
 from uuid import UUID
 
 import msgspec
@@ -55,3 +56,22 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
             and (self.from_at is None or letter.failed_at >= self.from_at)
             and (self.to_at is None or letter.failed_at < self.to_at)
         )
+
+
+class FailedMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A dead letter as people see it: with names, and in the clear."""
+
+    number: int
+    queue: str
+    partition: str
+    offset: Offset
+    message_id: UUID
+    transaction_id: str
+    trace_id: UUID | None
+    group: str
+    error: str
+    attempts: int
+    payload: bytes
+    producer: str | None
+    created_at: datetime
+    failed_at: datetime

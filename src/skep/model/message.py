@@ -123,3 +123,10 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime | None
     messages: list[Message]
     truncated: int = 0
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Some messages, and where the next page begins: None if this was the last."""
+
+    messages: list[Message]
+    next: str | None

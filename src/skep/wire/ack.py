@@ -1,0 +1,64 @@
+"""``POST /api/v1/ack``, ``/ack/batch`` and ``/lease/{id}/extend``"""
+
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from skep.model.operation import Status
+from skep.wire.body import Body
+
+WireStatus = Literal["completed", "success", "failed", "retry", "dlq"]
+STATUS: dict[WireStatus, Status] = {
+    "completed": "completed",
+    "success": "completed",
+    "failed": "failed",
+    "retry": "retry",
+    "dlq": "dead_letter",
+}
+
+
+class AckItem(Body, frozen=True, kw_only=True):
+    """What became of one message."""
+
+    transaction_id: str
+    partition_id: UUID
+    status: WireStatus = "completed"
+    error: str | None = None
+    lease_id: str | None = None
+
+
+class AckBody(AckItem, frozen=True, kw_only=True):
+    consumer_group: str | None = None
+
+
+class AckBatchBody(Body, frozen=True, kw_only=True):
+    acknowledgments: list[AckItem]
+    consumer_group: str | None = None
+
+
+class Acked(Body, frozen=True, kw_only=True):
+    """What an acknowledgement did. A late one changed nothing: ``success`` is false."""
+
+    index: int
+    transaction_id: str
+    success: bool
+    error: str | None = None
+    queue_name: str | None = None
+    partition_name: str | None = None
+    lease_released: bool = False
+    dlq: bool = False
+
+
+class ExtendBody(Body, frozen=True, kw_only=True):
+    seconds: int = 60
+
+
+class Extended(Body, frozen=True, kw_only=True):
+    """A lease that lives on; the three times are one, under the names that clients look for."""
+
+    lease_id: str
+    success: bool
+    renewed: int
+    new_expires_at: datetime | None = None
+    expires_at: datetime | None = None
+    error: str | None = None

@@ -1,0 +1,20 @@
+"""How bodies are written and read."""
+
+from typing import Any
+
+import msgspec
+
+
+class Body(
+    msgspec.Struct, rename="camel", frozen=True, kw_only=True, gc=False, omit_defaults=False
+):
+    """A body in our words here, in camel case on the wire. Fields we do not know are ignored,
+    because clients of other versions send some."""
+
+
+encode = msgspec.json.Encoder().encode
+
+
+def raw(value: Any) -> msgspec.Raw:
+    """A value as the JSON it is on the wire."""
+    return msgspec.Raw(encode(value))
