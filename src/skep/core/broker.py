@@ -8,6 +8,7 @@ from random import Random
 from types import TracebackType
 from typing import Self
 
+from skep.core.addresses import Addresses
 from skep.core.catalogue import Catalogue
 from skep.core.claim import Claiming
 from skep.core.committer import Committer
@@ -55,7 +56,7 @@ class Broker:
                 await queue.ack(delivery)
 
     What is not about a single message is in ``queues``, ``groups``, ``messages``,
-    ``dead_letters`` and ``traces``.
+    ``dead_letters``, ``traces`` and ``addresses``.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Broker:
         self.groups = Groups(store, self._catalogue, self._committer)
         taking = Taking(store.clock, self._catalogue, self._committer, claiming, evicting, limits)
         self._popping = Popping(store.clock, self._catalogue, self.queues, self.groups, taking)
+        self.addresses = Addresses(store, self._catalogue, reading)
         self.messages = Messages(store, self._catalogue, reading, limits)
         self.dead_letters = DeadLetters(store, self._catalogue, self._committer, reading, limits)
         self.traces = Traces(
@@ -108,6 +110,10 @@ class Broker:
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+    def drain(self) -> None:
+        """Answer every long poll now, those to come too: the broker will be closed soon."""
+        self._popping.close()
 
     async def close(self) -> None:
         """Take nothing new, answer long polls, finish what is under way, close the store."""

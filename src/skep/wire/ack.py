@@ -1,10 +1,14 @@
 """``POST /api/v1/ack``, ``/ack/batch`` and ``/lease/{id}/extend``"""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from skep.model.operation import Status
+import msgspec
+
+from skep.model.address import partition_of
+from skep.model.operation import Status, Verdict
 from skep.wire.body import Body
 
 WireStatus = Literal["completed", "success", "failed", "retry", "dlq"]
@@ -61,4 +65,27 @@ class Extended(Body, frozen=True, kw_only=True):
     renewed: int
     new_expires_at: datetime | None = None
     expires_at: datetime | None = None
+    lease_expires_at: datetime | None = msgspec.field(default=None, name="lease_expires_at")
     error: str | None = None
+
+
+class WireVerdict(Body, frozen=True, kw_only=True):
+    """What became of the message at an offset of a partition."""
+
+    partition_id: UUID
+    offset: int
+    status: WireStatus = "completed"
+    error: str | None = None
+
+
+class SettleBody(Body, frozen=True, kw_only=True):
+    """``verdicts`` on messages of a lease; without any, all that it holds is completed."""
+
+    verdicts: list[WireVerdict] | None = None
+
+
+def to_verdicts(verdicts: Sequence[WireVerdict]) -> list[Verdict]:
+    return [
+        Verdict(partition_of(each.partition_id), each.offset, STATUS[each.status], each.error or "")
+        for each in verdicts
+    ]

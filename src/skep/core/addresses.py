@@ -1,0 +1,83 @@
+"""From ids as clients know them to places as the broker does."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from skep.core.catalogue import Catalogue, Held
+from skep.core.reading import Reading
+from skep.core.state import PartitionState
+from skep.errors import Invalid
+from skep.model.address import address_of
+from skep.model.names import LeaseId, Offset
+from skep.model.segment import Segment
+from skep.store.protocol import Store
+
+
+class Addresses:
+    def __init__(self, store: Store, catalogue: Catalogue, reading: Reading) -> None:
+        self._store = store
+        self._catalogue = catalogue
+        self._reading = reading
+
+    def partition(self, number: int) -> tuple[str, str] | None:
+        """The names of the queue and the partition with a number."""
+        found = self._catalogue.partitions.get(number)
+        return None if found is None else (found.queue.config.name, found.name)
+
+    def queues_of_lease(self, lease_id: LeaseId) -> set[str]:
+        """The queues that a lease holds something of."""
+        return {group.queue.config.name for group, _ in self._catalogue.holding(lease_id)}
+
+    def group_of_lease(self, lease_id: LeaseId) -> str | None:
+        return next((group.name for group, _ in self._catalogue.holding(lease_id)), None)
+
+    def lease_on(self, partition: int, leases: Sequence[LeaseId]) -> LeaseId | None:
+        """Which of some leases holds a partition."""
+        return next((lease for lease in leases if self._held(lease, partition)), None)
+
+    async def offsets(
+        self, lease_id: LeaseId, partition: int, transaction_ids: Sequence[str]
+    ) -> list[Offset | None]:
+        """Where messages are in a partition, by transaction id.
+
+        Mostly they are what the lease holds, and that is in memory.
+        """
+        known = self._catalogue.partitions.get(partition)
+        if known is None:
+            return [None] * len(transaction_ids)
+        held = self._held(lease_id, partition)
+        here = _by_id(await self._run(held)) if held else {}
+        return [
+            here[chosen] if chosen in here else await self._look_up(known, chosen)
+            for chosen in transaction_ids
+        ]
+
+    def _held(self, lease_id: LeaseId, partition: int) -> Held | None:
+        places = self._catalogue.holding(lease_id)
+        return next((place for place in places if place[1].number == partition), None)
+
+    async def _run(self, held: Held) -> list[Segment]:
+        group, partition = held
+        consumer = group.consumer(partition)
+        count = consumer.run_end - consumer.cursor
+        return await self._reading.segments(
+            partition, consumer.cursor, messages=count, size=1 << 62
+        )
+
+    async def _look_up(self, partition: PartitionState, chosen: str) -> Offset | None:
+        try:
+            number, offset = address_of(UUID(chosen))
+        except (ValueError, Invalid):
+            return await self._store.find_offset(partition.number, chosen)
+        if number == partition.number and partition.start <= offset < partition.end:
+            return offset
+        return await self._store.find_offset(partition.number, chosen)
+
+
+def _by_id(segments: list[Segment]) -> dict[str, Offset]:
+    return {
+        chosen: segment.start + index
+        for segment in segments
+        for index, chosen in enumerate(segment.columns.transaction_ids or ())
+        if chosen is not None
+    }

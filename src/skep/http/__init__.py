@@ -1,0 +1,1 @@
+"""The door: HTTP in Queen's words."""

@@ -1,0 +1,80 @@
+"""Who may do what: permissions, the roles that bundle them, and who asks."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from skep.errors import Forbidden
+
+
+class Permission(StrEnum):
+    """What a route can need. A role is a set of these."""
+
+    NONE = "none"
+    """Everybody may, also without a token."""
+    STATUS = "status"
+    """See names and numbers, no payloads."""
+    READ = "read"
+    """See payloads without consuming them."""
+    PUSH = "push"
+    POP = "pop"
+    """Pop, acknowledge, extend, record traces."""
+    OPERATE = "operate"
+    """Configure queues, move groups, send dead letters back."""
+    ADMIN = "admin"
+    """Delete queues and groups, maintenance."""
+
+
+_BROWSE = frozenset({Permission.STATUS, Permission.READ})
+_ALL = frozenset(Permission)
+
+ROLES: dict[str, frozenset[Permission]] = {
+    "monitor": frozenset({Permission.STATUS}),
+    "reader": _BROWSE,
+    "producer": frozenset({Permission.PUSH}),
+    "consumer": frozenset({Permission.POP}),
+    "operator": _BROWSE | {Permission.OPERATE},
+    "admin": _ALL,
+    # Queen's own names for its three levels.
+    "read-only": _BROWSE,
+    "read-write": _ALL - {Permission.ADMIN},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks. ``queues`` are exact names, or beginnings of names with a ``*`` behind; None
+    means every queue. What is not granted is denied."""
+
+    subject: str | None
+    permissions: frozenset[Permission]
+    queues: tuple[str, ...] | None = None
+
+    @property
+    def restricted(self) -> bool:
+        return self.queues is not None
+
+    def sees(self, queue: str) -> bool:
+        return self.queues is None or any(_matches(pattern, queue) for pattern in self.queues)
+
+    def check(self, permission: Permission) -> None:
+        if permission is not Permission.NONE and permission not in self.permissions:
+            raise Forbidden(f"this needs the permission {permission.value!r}")
+
+    def check_queues(self, queues: Iterable[str]) -> None:
+        for queue in queues:
+            if not self.sees(queue):
+                raise Forbidden(f"queue {queue!r} is not one of yours")
+
+
+def permissions_of(roles: Iterable[str]) -> frozenset[Permission]:
+    """What roles allow together; a role that is not ours allows nothing."""
+    return frozenset().union(*(ROLES.get(role, frozenset()) for role in roles))
+
+
+ANYBODY = Principal(None, _ALL)
+"""Who asks where authentication is off."""
+
+
+def _matches(pattern: str, queue: str) -> bool:
+    return queue.startswith(pattern[:-1]) if pattern.endswith("*") else queue == pattern

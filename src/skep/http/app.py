@@ -1,0 +1,196 @@
+"""The door as an ASGI application: find the route, ask who it is, decode, handle, answer.
+
+Plain ASGI: on this path a framework costs as much as the queue itself (docs/adr/0009).
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from skep.core.broker import Broker
+from skep.errors import Invalid, SkepError, TooLarge
+from skep.http.auth import Authenticator
+from skep.http.call import Call, Receive, Reply, Scope, Send
+from skep.http.codec import decode_body, decode_query
+from skep.http.limits import DoorLimits
+from skep.http.origin import Origins
+from skep.http.problems import to_reply
+from skep.http.routing import Route, Router
+from skep.wire.body import encode
+
+_log = logging.getLogger("skep.http")
+
+
+class _Headers(NamedTuple):
+    """The headers that matter here."""
+
+    authorization: bytes
+    api_key: bytes
+    origin: bytes
+    host: bytes
+    length: bytes
+    encoding: bytes
+
+
+class App:
+    def __init__(
+        self,
+        broker: Broker,
+        routes: Sequence[Route],
+        *,
+        authenticator: Authenticator,
+        origins: Origins | None = None,
+        limits: DoorLimits | None = None,
+    ) -> None:
+        self._broker = broker
+        self._router = Router(routes)
+        self._authenticator = authenticator
+        self._origins = origins or Origins()
+        self._limits = limits or DoorLimits()
+        self.answers: Counter[tuple[str, str, int]] = Counter()
+        """How many answers were given, by method, route and status."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1003})
+            return
+        if scope["type"] != "http":
+            raise RuntimeError(f"the door does not speak {scope['type']}")
+        headers = _pick(scope)
+        place = "unknown"
+        try:
+            self._origins.check(headers.origin, headers.host)
+            route, values = self._find(scope)
+            place = route.path
+            reply = await self._handle(route, values, scope, headers, receive)
+        except SkepError as error:
+            reply = to_reply(error)
+        except _Elsewhere as elsewhere:
+            reply = elsewhere.reply
+        except Exception:
+            _log.exception("%s %s failed", scope["method"], place)
+            reply = Reply({"error": "the server has failed; its log says why"}, 500)
+        self.answers[scope["method"], place, reply.status] += 1
+        await self._answer(reply, headers.origin, send)
+
+    def _find(self, scope: Scope) -> tuple[Route, tuple[str, ...]]:
+        found = self._router.find(scope["raw_path"])
+        if found is None:
+            raise _Elsewhere(Reply({"error": "there is nothing at this path; see /docs"}, 404))
+        by_method, values = found
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        route = by_method.get(method)
+        if route is None:
+            raise _Elsewhere(_not_so(method, by_method))
+        return route, values
+
+    async def _handle(
+        self,
+        route: Route,
+        values: tuple[str, ...],
+        scope: Scope,
+        headers: _Headers,
+        receive: Receive,
+    ) -> Reply:
+        principal = await self._authenticator.authenticate(
+            route.needs, headers.authorization, headers.api_key
+        )
+        principal.check(route.needs)
+        params = dict(zip(route.names, values, strict=True))
+        call = Call(self._broker, principal, params, receive)
+        if route.query is not None:
+            call.query = decode_query(route.query, scope["query_string"])
+        if route.body is not None:
+            call.body = decode_body(route.body, await self._read(headers, receive))
+        if principal.restricted:
+            principal.check_queues(route.queues(call))
+        return await route.handler(call)
+
+    async def _read(self, headers: _Headers, receive: Receive) -> bytes:
+        """The whole body, if it is not too large and does not take too long."""
+        most = self._limits.body_bytes
+        if headers.encoding not in (b"", b"identity"):
+            raise Invalid("Content-Encoding", "must not be used")
+        if headers.length.isdigit() and int(headers.length[:20]) > most:
+            raise TooLarge("body", f"is larger than {most} bytes")
+        event = await receive()
+        if not event.get("more_body"):
+            return _some(event)
+        async with asyncio.timeout(self._limits.receive_seconds):
+            return await _rest(_some(event), receive, most)
+
+    async def _answer(self, reply: Reply, origin: bytes, send: Send) -> None:
+        content = reply.content
+        if content is None:
+            body = b""
+        elif isinstance(content, bytes):
+            body = content
+        else:
+            body = encode(content)
+        headers = [
+            (b"content-length", b"%d" % len(body)),
+            (b"content-type", reply.media_type),
+            (b"x-content-type-options", b"nosniff"),
+            *reply.headers,
+        ]
+        if origin:
+            headers += self._origins.headers(origin)
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+class _Elsewhere(Exception):
+    """There is no such route, and this says so."""
+
+    def __init__(self, reply: Reply) -> None:
+        self.reply = reply
+
+
+def _not_so(method: str, by_method: dict[str, Route]) -> Reply:
+    allowed = ", ".join(sorted(by_method)).encode()
+    if method == "OPTIONS":
+        return Reply(status=204, headers=((b"allow", allowed),))
+    return Reply(
+        {"error": f"{method} is not possible here, but {allowed.decode()} is"},
+        405,
+        headers=((b"allow", allowed),),
+    )
+
+
+def _pick(scope: Scope) -> _Headers:
+    authorization = api_key = origin = host = length = encoding = b""
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            authorization = value
+        elif name == b"content-length":
+            length = value
+        elif name == b"host":
+            host = value
+        elif name == b"origin":
+            origin = value
+        elif name == b"x-api-key":
+            api_key = value
+        elif name == b"content-encoding":
+            encoding = value
+    return _Headers(authorization, api_key, origin, host, length, encoding)
+
+
+def _some(event: object) -> bytes:
+    body: bytes = event["body"] if event["type"] == "http.request" else b""  # type: ignore[index]
+    return body
+
+
+async def _rest(begin: bytes, receive: Receive, most: int) -> bytes:
+    parts, size, more = [begin], len(begin), True
+    while more:
+        event = await receive()
+        if event["type"] == "http.disconnect":
+            raise Invalid("body", "ended before it was complete")
+        parts.append(event.get("body", b""))
+        size += len(parts[-1])
+        if size > most:
+            raise TooLarge("body", f"is larger than {most} bytes")
+        more = event.get("more_body", False)
+    return b"".join(parts)

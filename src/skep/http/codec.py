@@ -1,0 +1,65 @@
+"""Bodies and queries: decoded and validated in one pass, with errors that name the field."""
+
+import re
+from functools import lru_cache
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from skep.errors import Invalid
+
+_MISSING = re.compile(r"Object missing required field `(.+?)`")
+_PLACE = re.compile(r" - at `(?:key in )?\$?\.?(.*?)`$")
+
+
+@lru_cache(maxsize=256)
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+def decode_body(kind: Any, body: bytes) -> Any:
+    """A body as what the route takes; no body at all is an empty one."""
+    if not body.isascii():
+        _check_utf8(body)
+    try:
+        return _decoder(kind).decode(body or b"{}")
+    except msgspec.ValidationError as error:
+        raise _invalid(str(error), "body") from None
+    except msgspec.DecodeError as error:
+        raise Invalid("body", f"is not valid JSON: {str(error).lower()}") from None
+    except RecursionError:
+        raise Invalid("body", "is nested too deep") from None
+
+
+@lru_cache(maxsize=4096)
+def decode_query(kind: Any, query: bytes) -> Any:
+    """A query as what the route takes. Empty and unknown parameters are ignored.
+
+    Consumers send the same one again and again, so the last few thousand are remembered.
+    """
+    try:
+        pairs = parse_qsl(query.decode("ascii"), errors="strict", max_num_fields=100)
+    except ValueError:
+        raise Invalid("query", "is not a valid query") from None
+    try:
+        return msgspec.convert(dict(pairs), kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise _invalid(str(error), "query") from None
+
+
+def _check_utf8(body: bytes) -> None:
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        raise Invalid("body", f"is not valid UTF-8 at byte {error.start}") from None
+
+
+def _invalid(text: str, where: str) -> Invalid:
+    place = _PLACE.search(text)
+    path = place[1].replace("[...]", "[]") if place else ""
+    reason = text[: place.start()] if place else text
+    missing = _MISSING.match(reason)
+    if missing:
+        return Invalid(f"{path}.{missing[1]}".lstrip("."), "is required")
+    return Invalid(path or where, reason[:1].lower() + reason[1:])

@@ -1,0 +1,39 @@
+"""Errors as answers: which status, and what else a client needs to know."""
+
+import math
+
+from skep import errors
+from skep.http.call import Reply
+from skep.wire.problem import to_problem
+
+STATUS: dict[type[errors.SkepError], int] = {
+    errors.NotFound: 404,
+    errors.Conflict: 409,
+    errors.QueueFull: 429,
+    errors.Invalid: 400,
+    errors.TooLarge: 413,
+    errors.Unauthenticated: 401,
+    errors.Forbidden: 403,
+    errors.Unavailable: 503,
+    errors.Overloaded: 429,
+    errors.OutcomeUnknown: 504,
+    errors.SkepError: 500,
+}
+RETRY_AFTER = 1.0
+"""Seconds after which it makes sense to try again, where nobody knows better."""
+
+
+def status_of(error: errors.SkepError) -> int:
+    """The status of the nearest ancestor that has one."""
+    return next(STATUS[cls] for cls in type(error).__mro__ if cls in STATUS)
+
+
+def to_reply(error: errors.SkepError) -> Reply:
+    status = status_of(error)
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    if status in (429, 503):
+        seconds = math.ceil(getattr(error, "retry_after", RETRY_AFTER))
+        headers = ((b"retry-after", str(seconds).encode()),)
+    elif status == 401:
+        headers = ((b"www-authenticate", b"Bearer"),)
+    return Reply(to_problem(error, status), status, headers=headers)

@@ -1,0 +1,1 @@
+"""What the door answers, one file per subject."""

@@ -1,0 +1,227 @@
+"""Acknowledging, and keeping leases."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from skep.core.broker import Broker
+from skep.errors import Invalid, LeaseLost
+from skep.http.access import Permission
+from skep.http.call import Call, Reply
+from skep.http.routing import Route
+from skep.model.address import partition_of
+from skep.model.names import LeaseId, Offset, check_lease_id
+from skep.model.operation import Settlement, Verdict
+from skep.wire.ack import (
+    STATUS,
+    AckBatchBody,
+    AckBody,
+    Acked,
+    AckItem,
+    ExtendBody,
+    Extended,
+    SettleBody,
+    to_verdicts,
+)
+
+NOT_FOUND = "Message not found"
+NO_LEASE = "Invalid or expired lease"
+
+
+async def ack(call: Call) -> Reply:
+    """Say of one message what became of it."""
+    return Reply(await settle_items(call.broker, [call.body], call.body.consumer_group))
+
+
+async def ack_batch(call: Call) -> Reply:
+    """Say of several messages what became of them, under one lease or several."""
+    body: AckBatchBody = call.body
+    return Reply(await settle_items(call.broker, body.acknowledgments, body.consumer_group))
+
+
+async def settle_items(
+    broker: Broker, items: Sequence[AckItem], group: str | None
+) -> Sequence[Acked]:
+    """Settle items lease by lease. One that is lost takes only its own items with it."""
+    by_lease: dict[str, list[int]] = {}
+    for index, item in enumerate(items):
+        by_lease.setdefault(item.lease_id or "", []).append(index)
+    answers: dict[int, Acked] = {}
+    for lease_id, indexes in by_lease.items():
+        some = {index: items[index] for index in indexes}
+        for answer in await _settle_lease(broker, lease_id, some, group):
+            answers[answer.index] = answer
+    return [answers[index] for index in range(len(items))]
+
+
+async def _settle_lease(
+    broker: Broker, lease: str, items: dict[int, AckItem], group: str | None
+) -> Iterable[Acked]:
+    try:
+        lease_id = check_lease_id("leaseId", lease)
+        if group is not None and broker.addresses.group_of_lease(lease_id) not in (group, None):
+            raise LeaseLost(lease_id)
+        places = await find_places(broker, lease_id, items)
+        verdicts = to_verdicts_of(items, places)
+        done = await broker.settle(lease_id, list(verdicts.values())) if verdicts else Settlement()
+    except (Invalid, LeaseLost):
+        return [_refused(broker, index, item, NO_LEASE) for index, item in items.items()]
+    return [
+        _settled(broker, index, item, places[index], done)
+        if places[index] is not None
+        else _refused(broker, index, item, NOT_FOUND)
+        for index, item in items.items()
+    ]
+
+
+async def find_places(
+    broker: Broker, lease_id: LeaseId, items: dict[int, AckItem]
+) -> dict[int, tuple[int, Offset] | None]:
+    """Partition and offset of each item; None if there is no such message."""
+    by_partition: dict[int, list[int]] = {}
+    for index, item in items.items():
+        by_partition.setdefault(partition_of(item.partition_id), []).append(index)
+    places: dict[int, tuple[int, Offset] | None] = {}
+    for number, indexes in by_partition.items():
+        ids = [items[index].transaction_id for index in indexes]
+        offsets = await broker.addresses.offsets(lease_id, number, ids)
+        for index, offset in zip(indexes, offsets, strict=True):
+            places[index] = None if offset is None else (number, offset)
+    return places
+
+
+def to_verdicts_of(
+    items: dict[int, AckItem], places: dict[int, tuple[int, Offset] | None]
+) -> dict[tuple[int, Offset], Verdict]:
+    """A verdict for each message; what is said of one a second time does not count."""
+    verdicts: dict[tuple[int, Offset], Verdict] = {}
+    for index, item in items.items():
+        place = places[index]
+        if place is not None and place not in verdicts:
+            verdicts[place] = Verdict(*place, STATUS[item.status], item.error or "")
+    return verdicts
+
+
+def _settled(
+    broker: Broker, index: int, item: AckItem, place: tuple[int, Offset] | None, done: Settlement
+) -> Acked:
+    queue, partition = _names(broker, item)
+    return Acked(
+        index=index,
+        transaction_id=item.transaction_id,
+        success=True,
+        queue_name=queue,
+        partition_name=partition,
+        lease_released=done.released,
+        dlq=place in done.given_up,
+    )
+
+
+def _refused(broker: Broker, index: int, item: AckItem, error: str) -> Acked:
+    queue, partition = _names(broker, item)
+    return Acked(
+        index=index,
+        transaction_id=item.transaction_id,
+        success=False,
+        error=error,
+        queue_name=queue,
+        partition_name=partition,
+    )
+
+
+def _names(broker: Broker, item: AckItem) -> tuple[str | None, str | None]:
+    return broker.addresses.partition(partition_of(item.partition_id)) or (None, None)
+
+
+async def settle(call: Call) -> Reply:
+    """Settle messages of a lease by offset, or all that it holds as completed."""
+    body: SettleBody = call.body
+    lease_id = check_lease_id("leaseId", call.params["lease"])
+    if body.verdicts is None:
+        return Reply(await call.broker.ack(lease_id))
+    return Reply(await call.broker.settle(lease_id, to_verdicts(body.verdicts)))
+
+
+async def extend(call: Call) -> Reply:
+    """Keep a lease; one that is lost is answered, not refused, because clients ask so."""
+    lease_id = call.params["lease"]
+    try:
+        until = await call.broker.extend(lease_id, call.body.seconds)
+    except LeaseLost as lost:
+        return Reply(Extended(lease_id=lease_id, success=False, renewed=0, error=str(lost)))
+    return Reply(
+        Extended(
+            lease_id=lease_id,
+            success=True,
+            renewed=1,
+            new_expires_at=until,
+            expires_at=until,
+            lease_expires_at=until,
+        )
+    )
+
+
+def _queues_of_item(call: Call) -> Iterable[str]:
+    return queues_of(call.broker, [call.body])
+
+
+def _queues_of_items(call: Call) -> Iterable[str]:
+    return queues_of(call.broker, call.body.acknowledgments)
+
+
+def queues_of(broker: Broker, items: Iterable[Any]) -> set[str]:
+    """The queues of the partitions that items name, as far as they exist."""
+    names = (broker.addresses.partition(partition_of(item.partition_id)) for item in items)
+    return {found[0] for found in names if found}
+
+
+def _queues_of_lease(call: Call) -> Iterable[str]:
+    return call.broker.addresses.queues_of_lease(check_lease_id("leaseId", call.params["lease"]))
+
+
+def _post(path: str, handler: Any, queues: Any, about: str, body: Any, answer: Any) -> Route:
+    return Route(
+        method="POST",
+        path=path,
+        handler=handler,
+        needs=Permission.POP,
+        queues=queues,
+        about=about,
+        body=body,
+        answer=answer,
+    )
+
+
+ROUTES = (
+    _post(
+        "/api/v1/ack",
+        ack,
+        _queues_of_item,
+        "Say of one message what became of it. A late answer changes nothing and says so.",
+        AckBody,
+        list[Acked],
+    ),
+    _post(
+        "/api/v1/ack/batch",
+        ack_batch,
+        _queues_of_items,
+        "Say of several messages what became of them.",
+        AckBatchBody,
+        list[Acked],
+    ),
+    _post(
+        "/api/v1/lease/{lease}/settle",
+        settle,
+        _queues_of_lease,
+        "Settle messages of a lease by their offsets; all that it holds if none are named.",
+        SettleBody,
+        Settlement,
+    ),
+    _post(
+        "/api/v1/lease/{lease}/extend",
+        extend,
+        _queues_of_lease,
+        "Keep a lease for at least so many seconds from now.",
+        ExtendBody,
+        Extended,
+    ),
+)

@@ -1,0 +1,128 @@
+"""Popping, with long poll."""
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from skep.errors import Forbidden, Invalid
+from skep.http.access import Permission
+from skep.http.call import Call, Reply
+from skep.http.routing import Route, named_queue
+from skep.model.message import Delivery
+from skep.model.names import QUEUE_MODE
+from skep.wire.pop import MAX_TIMEOUT, PopAnswer, PopQuery, to_answer
+
+_NEW = frozenset({"new", "new-only"})
+
+
+async def pop(call: Call) -> Reply:
+    """Lease the next messages; 204 if there are none in time."""
+    delivery = await _pop(call, _asked(call))
+    return Reply(to_answer(delivery)) if delivery else Reply(status=204)
+
+
+async def _pop(call: Call, asked: dict[str, Any]) -> Delivery | None:
+    delivery = await call.broker.pop(**asked, wait=0)
+    if delivery or not call.query.wait:
+        return delivery
+    return await _while_connected(call, asked, call.query.timeout / 1000)
+
+
+async def _while_connected(call: Call, asked: dict[str, Any], wait: float) -> Delivery | None:
+    """Wait for messages as long as the client does: nothing is leased for who has gone."""
+    popping = asyncio.ensure_future(call.broker.pop(**asked, wait=wait))
+    gone = asyncio.ensure_future(_disconnected(call))
+    try:
+        await asyncio.wait((popping, gone), return_when=asyncio.FIRST_COMPLETED)
+        if popping.done():
+            return popping.result()
+        popping.cancel()
+        with suppress(asyncio.CancelledError):
+            await popping
+        return None
+    finally:
+        popping.cancel()
+        gone.cancel()
+
+
+async def _disconnected(call: Call) -> None:
+    while (await call.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _asked(call: Call) -> dict[str, Any]:
+    query: PopQuery = call.query
+    if not 0 <= query.timeout <= MAX_TIMEOUT:
+        raise Invalid("timeout", f"must be from 0 to {MAX_TIMEOUT}, not {query.timeout}")
+    asked: dict[str, Any] = {
+        "queue": call.params.get("queue"),
+        "partition": call.params.get("partition"),
+        "group": query.consumer_group or QUEUE_MODE,
+        "batch": query.batch,
+        "partitions": query.partitions,
+        "auto_ack": query.auto_ack,
+        "lease_seconds": query.lease_seconds,
+        "subscription_mode": "new" if _is_new(query) else "all",
+        "subscription_from": _instant(query.subscription_from),
+    }
+    if "queue" not in call.params:
+        if call.principal.restricted:
+            raise Forbidden("popping from many queues needs a token for all of them")
+        asked |= {"namespace": query.namespace, "task": query.task}
+    return asked
+
+
+def _is_new(query: PopQuery) -> bool:
+    """Words that are not known mean ``all``, as Queen has it."""
+    return query.subscription_mode in _NEW or query.subscription_from == "now"
+
+
+def _instant(text: str | None) -> datetime | None:
+    if text is None or text == "now":
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise Invalid(
+            "subscriptionFrom", "must be 'now' or a time such as 2030-01-02T03:04:05Z"
+        ) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _no_queue(call: Call) -> Iterable[str]:
+    return ()
+
+
+def _route(path: str, queues: Any, about: str) -> Route:
+    return Route(
+        method="GET",
+        path=path,
+        handler=pop,
+        needs=Permission.POP,
+        queues=queues,
+        about=about,
+        query=PopQuery,
+        answer=PopAnswer,
+    )
+
+
+ROUTES = (
+    _route(
+        "/api/v1/pop/queue/{queue}",
+        named_queue,
+        "Lease the next messages of a queue; 204 if there are none.",
+    ),
+    _route(
+        "/api/v1/pop/queue/{queue}/partition/{partition}",
+        named_queue,
+        "Lease the next messages of one partition; 204 if there are none.",
+    ),
+    _route(
+        "/api/v1/pop",
+        _no_queue,
+        "Lease the next messages of the queues with a namespace or a task, "
+        "the highest priority first; 204 if there are none.",
+    ),
+)

@@ -1,0 +1,105 @@
+"""Routes, and finding the one that a request means."""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+from urllib.parse import unquote_to_bytes
+
+from skep.errors import Invalid
+from skep.http.access import Permission
+from skep.http.call import Call, Reply
+
+Handler: TypeAlias = Callable[[Call], Awaitable[Reply]]
+Queues: TypeAlias = Callable[[Call], Iterable[str]]
+
+
+def no_queue(call: Call) -> Iterable[str]:
+    """For a route that is about no queue in particular, and shows only what the caller may see."""
+    return ()
+
+
+def named_queue(call: Call) -> Iterable[str]:
+    """For a route with the queue in its path."""
+    return (call.params["queue"],)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One thing that the door can do, and all that must be known of it before it is done."""
+
+    method: str
+    path: str
+    handler: Handler
+    needs: Permission
+    queues: Queues
+    """The queues that a call is about: the caller must be allowed each of them."""
+    about: str
+    """One sentence for the documentation."""
+    body: Any = None
+    query: Any = None
+    answer: Any = None
+    status: int = 200
+    names: tuple[str, ...] = field(init=False)
+    """The parameters in the path, in order."""
+
+    def __post_init__(self) -> None:
+        parts = (part for part in self.path.split("/") if part.startswith("{"))
+        object.__setattr__(self, "names", tuple(part[1:-1] for part in parts))
+
+
+class Router:
+    """Finds routes by method and path. Segments are compared decoded, so that a name may contain
+    what a path may not; a fixed segment wins over a parameter."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self.routes = routes
+        self._fixed: dict[str, dict[str, Route]] = {}
+        self._tree: dict[Any, Any] = {}
+        for route in routes:
+            by_method = self._place(route.path)
+            if route.method in by_method:
+                raise ValueError(f"{route.method} {route.path} is there twice")
+            by_method[route.method] = route
+
+    def find(self, path: bytes) -> tuple[dict[str, Route], tuple[str, ...]] | None:
+        """The routes at a raw path by method, and the values of its parameters in order."""
+        fixed = self._fixed.get(path.decode("latin-1"))
+        if fixed is not None:
+            return fixed, ()
+        return _search(self._tree, [_decode(part) for part in path.split(b"/")[1:]], ())
+
+    def _place(self, path: str) -> dict[str, Route]:
+        if "{" not in path:
+            return self._fixed.setdefault(path, {})
+        node = self._tree
+        for part in path.split("/")[1:]:
+            node = node.setdefault(_PARAMETER if part.startswith("{") else part, {})
+        found: dict[str, Route] = node.setdefault(_ROUTES, {})
+        return found
+
+
+_PARAMETER = object()
+_ROUTES = object()
+
+
+def _search(
+    node: dict[Any, Any], parts: list[str], values: tuple[str, ...]
+) -> tuple[dict[str, Route], tuple[str, ...]] | None:
+    if not parts:
+        routes = node.get(_ROUTES)
+        return None if routes is None else (routes, values)
+    first, rest = parts[0], parts[1:]
+    if first in node:
+        found = _search(node[first], rest, values)
+        if found is not None:
+            return found
+    if _PARAMETER in node:
+        return _search(node[_PARAMETER], rest, (*values, first))
+    return None
+
+
+def _decode(part: bytes) -> str:
+    try:
+        return unquote_to_bytes(part).decode()
+    except UnicodeDecodeError:
+        raise Invalid("path", "is not valid UTF-8") from None

@@ -1,0 +1,69 @@
+"""Serving the door: uvicorn, with our protocol, and an end that keeps its promises."""
+
+import socket
+from dataclasses import dataclass
+
+import uvicorn
+
+from skep.core.broker import Broker
+from skep.http.app import App
+from skep.http.limits import DoorLimits
+from skep.http.protocol import DoorProtocol
+
+GRACE_SECONDS = 8
+"""How long requests under way may take after the signal; the rest of ten is for the store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where to listen. With a certificate, over TLS."""
+
+    host: str = "127.0.0.1"
+    port: int = 6632
+    certificate: str | None = None
+    certificate_key: str | None = None
+
+    @property
+    def url(self) -> str:
+        scheme = "https" if self.certificate else "http"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{scheme}://{host}:{self.port}"
+
+
+class Server(uvicorn.Server):
+    """Until a signal comes: then long polls are answered and work is finished."""
+
+    def __init__(
+        self, app: App, broker: Broker, address: Address, limits: DoorLimits | None = None
+    ) -> None:
+        limits = limits or DoorLimits()
+        protocol = type("LimitedProtocol", (DoorProtocol,), {"limits": limits})
+        super().__init__(
+            uvicorn.Config(
+                app,
+                host=address.host,
+                port=address.port,
+                http=protocol,
+                ws="none",
+                lifespan="off",
+                access_log=False,
+                log_config=None,
+                server_header=False,
+                backlog=4096,
+                timeout_keep_alive=int(limits.idle_seconds),
+                timeout_graceful_shutdown=GRACE_SECONDS,
+                ssl_certfile=address.certificate,
+                ssl_keyfile=address.certificate_key,
+            )
+        )
+        self._broker = broker
+
+    @property
+    def port(self) -> int:
+        """Where it really listens, if it was left to choose."""
+        listening: socket.socket = self.servers[0].sockets[0]
+        return int(listening.getsockname()[1])
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._broker.drain()
+        await super().shutdown(sockets)

@@ -1,0 +1,83 @@
+"""What a server can be told from outside."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from skep.errors import Invalid
+
+PREFIX = "SKEP_"
+CLIENT = frozenset({"SKEP_URL", "SKEP_TOKEN"})
+"""What the command line and the SDK read; a server ignores it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """One variable per field, ``SKEP_`` in front; a flag of ``skep serve`` wins over it."""
+
+    store: str = "skep-data"
+    """A directory, rocksdb:///path or memory://"""
+    host: str = "127.0.0.1"
+    port: int = 6632
+    allow_anonymous: bool = False
+    """Listen on an address that others can reach although nobody has to say who he is."""
+
+    jwt_secret: str | None = None
+    """For HS256, 32 bytes at least."""
+    jwt_public_key: str | None = None
+    """A PEM file, for RS256 or EdDSA."""
+    jwt_jwks_url: str | None = None
+    jwt_issuer: str | None = None
+    jwt_audience: str | None = None
+    jwt_clock_skew: int = 30
+    jwt_roles_claim: str = "roles"
+    api_keys: str | None = None
+    """A file with the keys that ``skep key create`` makes."""
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+    cors_origins: str = ""
+    """Origins such as https://ops.example, with commas between them."""
+
+    encryption_keys: str | None = None
+    """A file with a line ``id:64 hex digits`` per key; the first one encrypts."""
+    body_bytes: int = 16 << 20
+    payload_bytes: int = 4 << 20
+    receive_seconds: float = 10.0
+    connections: int = 10_000
+    sweep_seconds: float = 5.0
+    log_level: str = "info"
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str], **flags: Any) -> Self:
+        """Read ``env``. A variable that begins like ours and is not is an error: it is misspelt."""
+        kinds = {f"{PREFIX}{field.name.upper()}": field for field in fields(cls)}
+        strangers = (
+            {name for name in env if name.startswith(PREFIX) and not name.startswith("SKEP_TEST_")}
+            - set(kinds)
+            - CLIENT
+        )
+        if strangers:
+            raise Invalid(", ".join(sorted(strangers)), "is not a setting; see skep serve --help")
+        values = {
+            field.name: _parse(name, env[name], type(field.default))
+            for name, field in kinds.items()
+            if env.get(name)
+        }
+        return cls(**values | {name: value for name, value in flags.items() if value is not None})
+
+    @property
+    def authenticated(self) -> bool:
+        return any((self.jwt_secret, self.jwt_public_key, self.jwt_jwks_url, self.api_keys))
+
+
+def _parse(name: str, text: str, kind: type[Any]) -> Any:
+    if kind is bool:
+        if text.lower() not in ("true", "false", "1", "0", "yes", "no"):
+            raise Invalid(name, f"must be true or false, not {text!r}")
+        return text.lower() in ("true", "1", "yes")
+    if kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            raise Invalid(name, f"must be a number, not {text!r}") from None
+    return text
