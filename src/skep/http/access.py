@@ -12,6 +12,8 @@ class Permission(StrEnum):
 
     NONE = "none"
     """Everybody may, also without a token."""
+    SOME = "some"
+    """Any of the others; which, depends on what the body asks for."""
     STATUS = "status"
     """See names and numbers, no payloads."""
     READ = "read"
@@ -58,7 +60,9 @@ class Principal:
         return self.queues is None or any(_matches(pattern, queue) for pattern in self.queues)
 
     def check(self, permission: Permission) -> None:
-        if permission is not Permission.NONE and permission not in self.permissions:
+        if permission is Permission.NONE or permission in self.permissions:
+            return
+        if permission is not Permission.SOME or not self.permissions:
             raise Forbidden(f"this needs the permission {permission.value!r}")
 
     def check_queues(self, queues: Iterable[str]) -> None:
