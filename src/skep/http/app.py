@@ -98,7 +98,7 @@ class App:
             route.needs, headers.authorization, headers.api_key
         )
         principal.check(route.needs)
-        params = dict(zip(route.names, values, strict=True))
+        params = dict(zip(route.names, values, strict=True)) if values else {}
         call = Call(self._broker, principal, params, receive)
         if route.query is not None:
             call.query = decode_query(route.query, scope["query_string"])

@@ -1,7 +1,9 @@
 """Serving the door: uvicorn, with our protocol, and an end that keeps its promises."""
 
+import asyncio
 import socket
 from dataclasses import dataclass
+from typing import cast
 
 import uvicorn
 
@@ -49,6 +51,7 @@ class Server(uvicorn.Server):
                 access_log=False,
                 log_config=None,
                 server_header=False,
+                proxy_headers=False,
                 backlog=4096,
                 timeout_keep_alive=int(limits.idle_seconds),
                 timeout_graceful_shutdown=GRACE_SECONDS,
@@ -63,6 +66,14 @@ class Server(uvicorn.Server):
         """Where it really listens, if it was left to choose."""
         listening: socket.socket = self.servers[0].sockets[0]
         return int(listening.getsockname()[1])
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second, from uvicorn; once a second is often enough for us."""
+        if counter % 10 == 0:
+            now = asyncio.get_running_loop().time()
+            for connection in list(self.server_state.connections):
+                cast("DoorProtocol", connection).check(now)
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._broker.drain()
