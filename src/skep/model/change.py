@@ -76,21 +76,32 @@ class IdempotencyKey(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: bytes
 
 
+class EntryUpdate(msgspec.Struct, frozen=True, kw_only=True):
+    """Set the value of a key in a space; None takes it away."""
+
+    space: str
+    key: str
+    value: bytes | None
+
+
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     appends: tuple[Append, ...] = ()
     consumers: tuple[ConsumerUpdate, ...] = ()
     dead_letters: tuple[GiveUp, ...] = ()
     removals: tuple[DeadLetterRemoval, ...] = ()
     traces: tuple[TraceEvent, ...] = ()
+    entries: tuple[EntryUpdate, ...] = ()
     key: IdempotencyKey | None = None
 
     @property
     def weight(self) -> int:
         """Roughly how many bytes it keeps in memory until it is committed."""
-        return CHANGE_WEIGHT + sum(
+        appended = sum(
             weight_of(len(payloads), sum(map(len, payloads)))
             for payloads in (append.columns.payloads for append in self.appends)
         )
+        kept = sum(len(entry.value or b"") for entry in self.entries)
+        return CHANGE_WEIGHT + appended + kept
 
 
 class Appended(msgspec.Struct, frozen=True, array_like=True, gc=False):

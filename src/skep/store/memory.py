@@ -16,6 +16,7 @@ from skep.errors import Invalid
 from skep.model.change import Change, Commit, IdempotencyKey, Outcome
 from skep.model.consumer import Consumer
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
+from skep.model.entry import Entry
 from skep.model.names import Instant, Offset
 from skep.model.queue import Partition, Queue, Removal, Subscription
 from skep.model.segment import Segment, until_enough
@@ -45,6 +46,7 @@ class MemoryStore:
         self._dead_letters: dict[int, dict[int, DeadLetter]] = {}
         self._traces: list[TraceEvent] = []
         self._recorded: dict[str, Recorded] = {}
+        self._entries: dict[tuple[str, str], Entry] = {}
         self._removals: dict[int, list[Removal]] = {}
 
     async def commit(self, changes: Sequence[Change]) -> Commit:
@@ -65,6 +67,11 @@ class MemoryStore:
             self._put_dead_letter(letter)
         self._traces += round_.traces
         self._recorded |= round_.recorded
+        for place, entry in round_.entries.items():
+            if entry is None:
+                self._entries.pop(place, None)
+            else:
+                self._entries[place] = entry
         return Commit(outcomes, segments)
 
     # What a round sees.
@@ -305,6 +312,21 @@ class MemoryStore:
             for name, events in sorted(by_name.items(), key=lambda pair: pair[0].encode())
             if name.encode() > after.encode()
         ][:limit]
+
+    async def find_entries(self, space: str, wanted: Sequence[str]) -> list[Entry]:
+        found = (self._entries.get((space, key)) for key in wanted)
+        return [entry for entry in found if entry is not None]
+
+    async def list_entries(
+        self, space: str, *, prefix: str = "", after: str = "", limit: int
+    ) -> list[Entry]:
+        # In the order of the bytes, as every other store has it.
+        found = sorted(
+            (entry.key.encode(), entry)
+            for place, entry in self._entries.items()
+            if place[0] == space and entry.key.startswith(prefix)
+        )
+        return [entry for key, entry in found if key > after.encode()][:limit]
 
     async def find_outcome(self, key: IdempotencyKey) -> Outcome | None:
         recorded = self._recorded.get(key.name)

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 from skep.model.change import Change, Commit, IdempotencyKey, Outcome
 from skep.model.consumer import Consumer
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
+from skep.model.entry import Entry
 from skep.model.names import Instant, Offset
 from skep.model.queue import Partition, Queue, Removal, Subscription
 from skep.model.segment import Segment
@@ -182,6 +183,18 @@ class Store(Protocol):
 
     async def forget_outcomes(self, before: Instant, *, limit: int) -> int:
         """Drop idempotency keys recorded before then; return how many."""
+        ...
+
+    # Entries.
+
+    async def find_entries(self, space: str, wanted: Sequence[str]) -> list[Entry]:
+        """The entries of these keys, in their order, without those that are not there."""
+        ...
+
+    async def list_entries(
+        self, space: str, *, prefix: str = "", after: str = "", limit: int
+    ) -> list[Entry]:
+        """The entries whose keys begin with ``prefix`` and come behind ``after``, in order."""
         ...
 
     # The whole.

@@ -21,6 +21,7 @@ from skep.model.change import (
     Change,
     ConsumerUpdate,
     DeadLetterRemoval,
+    EntryUpdate,
     Expired,
     GiveUp,
     Gone,
@@ -31,6 +32,7 @@ from skep.model.change import (
 )
 from skep.model.consumer import Consumer
 from skep.model.dead_letter import DeadLetter
+from skep.model.entry import Entry
 from skep.model.names import Instant, Offset
 from skep.model.queue import Partition
 from skep.model.segment import DELETED, ENCRYPTED, Columns, Segment, concat
@@ -90,6 +92,7 @@ class Round:
         self.removed: dict[tuple[int, int], DeadLetter] = {}
         self.traces: list[TraceEvent] = []
         self.recorded: dict[str, Recorded] = {}
+        self.entries: dict[tuple[str, str], Entry | None] = {}
         self.heads: dict[int, int] = {}
 
     def judge(self, change: Change) -> Outcome:
@@ -99,6 +102,13 @@ class Round:
         outcome = Applied(tuple(map(self._append, change.appends)))
         for update in change.consumers:
             self.consumers[update.queue, update.partition, update.group] = update.state
+        self._note(change)
+        if change.key:
+            self.recorded[change.key.name] = Recorded(change.key.fingerprint, outcome, self.now)
+        return outcome
+
+    def _note(self, change: Change) -> None:
+        """What goes with a change besides messages and cursors."""
         for removal in change.removals:
             letter = self._view.dead_letter(removal.queue, removal.number)
             if letter:
@@ -107,9 +117,8 @@ class Round:
             self._give_up(given_up)
         for event in change.traces:
             self._record(event)
-        if change.key:
-            self.recorded[change.key.name] = Recorded(change.key.fingerprint, outcome, self.now)
-        return outcome
+        for entry in change.entries:
+            self._put_entry(entry)
 
     def segments(self) -> list[Segment]:
         """The segments that the appends of the round make, in the order of the journal."""
@@ -240,6 +249,19 @@ class Round:
         if self._segment(event.partition, event.offset) is not None:
             number = self._view.next_number()
             self.traces.append(msgspec.structs.replace(event, number=number, created_at=self.now))
+
+    def _put_entry(self, update: EntryUpdate) -> None:
+        self.entries[update.space, update.key] = (
+            None
+            if update.value is None
+            else Entry(
+                space=update.space,
+                key=update.key,
+                value=update.value,
+                version=self._view.next_number(),
+                updated_at=self.now,
+            )
+        )
 
     def _give_up(self, letter: GiveUp) -> None:
         segment = self._segment(letter.partition, letter.offset)

@@ -19,6 +19,7 @@
     k <idempotency key>                        outcome
     o <instant> <idempotency key>              (its age)
     r <queue> <number>                         removal
+    s <space> 0 <key>                          entry
 
 and in a column family of their own, ``segments``:
 
@@ -135,6 +136,10 @@ def outcome_age_key(instant: int, key: str) -> bytes:
 
 def removal_key(queue: int, number: int) -> bytes:
     return b"r" + pack_pair(queue, number)
+
+
+def entry_key(space: str, key: str) -> bytes:
+    return b"s" + space.encode() + b"\x00" + key.encode()
 
 
 def segment_key(partition: int, offset: int) -> bytes:

@@ -10,13 +10,14 @@ from skep.model.change import Change, Commit
 from skep.model.segment import Segment
 from skep.store.protocol import StoreStats
 from skep.store.rocksdb import keys
+from skep.store.rocksdb.entries import EntryRows
 from skep.store.rocksdb.letters import LetterRows
 from skep.store.rocksdb.removing import RemovingRows
 from skep.store.rocksdb.values import encode
 from skep.store.round import Round
 
 
-class RocksStore(RemovingRows, LetterRows):
+class RocksStore(RemovingRows, LetterRows, EntryRows):
     """One directory, one process, one lane."""
 
     async def commit(self, changes: Sequence[Change]) -> Commit:
@@ -54,4 +55,5 @@ class RocksStore(RemovingRows, LetterRows):
             batch.put(keys.transaction_key(number, chosen), keys.pack(offset))
         self._put_letters(batch, round_)
         self._put_traces(batch, round_)
+        self._put_entries(batch, round_)
         return batch
