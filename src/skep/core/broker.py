@@ -17,6 +17,7 @@ from skep.core.encryption import KeyRing
 from skep.core.evict import Evicting
 from skep.core.groups import Groups
 from skep.core.limits import Limits
+from skep.core.maintenance import Maintenance
 from skep.core.messages import Messages
 from skep.core.pop import Popping, PopRequest
 from skep.core.push import Batch, Pushing
@@ -24,6 +25,7 @@ from skep.core.queues import Queues
 from skep.core.reading import Reading
 from skep.core.settle import Settling
 from skep.core.state import Room
+from skep.core.streams import Streams
 from skep.core.sweeper import Sweeper
 from skep.core.take import Taking
 from skep.core.traces import Traces
@@ -56,7 +58,8 @@ class Broker:
                 await queue.ack(delivery)
 
     What is not about a single message is in ``queues``, ``groups``, ``messages``,
-    ``dead_letters``, ``traces`` and ``addresses``.
+    ``dead_letters``, ``traces``, ``streams``,
+    ``maintenance`` and ``addresses``.
     """
 
     def __init__(
@@ -87,11 +90,13 @@ class Broker:
         taking = Taking(store.clock, self._catalogue, self._committer, claiming, evicting, limits)
         self._popping = Popping(store.clock, self._catalogue, self.queues, self.groups, taking)
         self.addresses = Addresses(store, self._catalogue, reading)
+        self.streams = Streams(store, self._transacting, self.addresses)
         self.messages = Messages(store, self._catalogue, reading, limits)
         self.dead_letters = DeadLetters(store, self._catalogue, self._committer, reading, limits)
         self.traces = Traces(
             store, self._catalogue, self._committer, self.messages, reading, limits
         )
+        self.maintenance = Maintenance(store, self._catalogue, self)
         self._sweeper = Sweeper(store, self._catalogue, self.queues, evicting)
         self._closed = False
 
@@ -99,6 +104,7 @@ class Broker:
 
     async def __aenter__(self) -> Self:
         await self._catalogue.load()
+        await self.maintenance.load()
         if self._sweep_interval:
             self._sweeper.start(self._sweep_interval)
         return self
@@ -121,6 +127,7 @@ class Broker:
             return
         self._closed = self._catalogue.closed = True
         await self._sweeper.stop()
+        await self.maintenance.close()
         self._popping.close()
         self._catalogue.scheduler.close()
         # Pops that were woken give their answer before the store goes away.

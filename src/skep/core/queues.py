@@ -10,7 +10,14 @@ from skep.core.committer import Committer
 from skep.core.state import PartitionState, QueueState
 from skep.model.change import Change
 from skep.model.dead_letter import DeadLetterFilter
-from skep.model.names import Offset, check_count, check_label, check_name, to_datetime
+from skep.model.names import (
+    RESERVED,
+    Offset,
+    check_count,
+    check_label,
+    check_name,
+    to_datetime,
+)
 from skep.model.queue import Queue, Removal, options_from
 from skep.model.stats import PartitionStats, QueueStats
 from skep.store.protocol import Store
@@ -56,7 +63,8 @@ class Queues:
         found = [
             state
             for state in self._catalogue.queues.values()
-            if (namespace is None or state.config.namespace == namespace)
+            if not state.config.name.startswith(RESERVED)
+            and (namespace is None or state.config.namespace == namespace)
             and (task is None or state.config.task == task)
         ]
         return sorted(found, key=lambda q: (-q.config.options.priority, q.config.name))

@@ -10,7 +10,7 @@ from skep.core.catalogue import Catalogue
 from skep.core.state import GroupState, PartitionState
 from skep.errors import Invalid, LeaseLost
 from skep.model.address import MAX_OFFSET, MAX_PARTITION
-from skep.model.change import Append, Change, GiveUp, IdempotencyKey
+from skep.model.change import Append, Change, EntryUpdate, GiveUp, IdempotencyKey
 from skep.model.consumer import Consumer, Failure
 from skep.model.names import Instant, LeaseId, check_count, check_text, to_datetime
 from skep.model.operation import STATUSES, Settlement, Verdict
@@ -23,6 +23,7 @@ class Plan:
     def __init__(self) -> None:
         self.appends: list[Append] = []
         self.dead_letters: list[GiveUp] = []
+        self.entries: list[EntryUpdate] = []
         self._states: dict[tuple[GroupState, PartitionState], Consumer] = {}
 
     def consumer(self, group: GroupState, partition: PartitionState) -> Consumer:
@@ -60,6 +61,7 @@ class Plan:
             appends=tuple(self.appends),
             consumers=tuple(updates),
             dead_letters=tuple(self.dead_letters),
+            entries=tuple(self.entries),
             key=key,
         )
 

@@ -26,6 +26,7 @@ from skep.model.change import (
     Outcome,
     Reused,
 )
+from skep.model.entry import check_key
 from skep.model.names import (
     LeaseId,
     check_count,
@@ -33,7 +34,15 @@ from skep.model.names import (
     check_lease_id,
     check_transaction_id,
 )
-from skep.model.operation import Ack, Extend, Operation, Push, Settlement, Transaction
+from skep.model.operation import (
+    Ack,
+    Extend,
+    Keep,
+    Operation,
+    Push,
+    Settlement,
+    Transaction,
+)
 from skep.store.protocol import Store
 
 _ATTEMPTS = 50
@@ -166,6 +175,8 @@ class Transacting:
             elif isinstance(operation, Extend):
                 lease_id = check_lease_id("lease_id", operation.lease_id)
                 self._settling.extend(plan, lease_id, operation.seconds)
+            elif isinstance(operation, Keep):
+                plan.entries += operation.updates
 
     def _check_all(
         self,
@@ -189,6 +200,9 @@ class Transacting:
             check_count(
                 f"{where}.seconds", operation.seconds, least=1, most=self._limits.lease_seconds
             )
+        elif isinstance(operation, Keep):
+            for update in operation.updates:
+                check_key(f"{where}.key", update.key)
         elif not isinstance(operation, Push | Ack):
             raise Invalid(where, f"must be Push, Ack or Extend, not {type(operation).__name__}")
 

@@ -19,6 +19,9 @@ DEFAULT_PARTITION = "Default"
 QUEUE_MODE = "__QUEUE_MODE__"
 """The group of those who name none."""
 
+RESERVED = "__skep."
+"""How the names of our own queues begin, which are not shown."""
+
 MAX_NAME_BYTES = 255
 MAX_TRANSACTION_ID = 255
 

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from skep.model.change import EntryUpdate
 from skep.model.message import Draft, Receipt
 from skep.model.names import Offset
 
@@ -57,7 +58,13 @@ class Extend(msgspec.Struct, frozen=True, tag=True):
     seconds: int
 
 
-Operation: TypeAlias = Push | Ack | Extend
+class Keep(msgspec.Struct, frozen=True, tag=True):
+    """Set or take away entries: what a stream query knows, for one."""
+
+    updates: Sequence[EntryUpdate]
+
+
+Operation: TypeAlias = Push | Ack | Extend | Keep
 
 
 class Transaction(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,13 +12,15 @@ from skep.http.call import Call, Reply
 from skep.http.routing import Route, named_queue
 from skep.model.message import Delivery
 from skep.model.names import QUEUE_MODE
-from skep.wire.pop import MAX_TIMEOUT, PopAnswer, PopQuery, to_answer
+from skep.wire.pop import MAX_TIMEOUT, PausedAnswer, PopAnswer, PopQuery, to_answer
 
 _NEW = frozenset({"new", "new-only"})
 
 
 async def pop(call: Call) -> Reply:
     """Lease the next messages; 204 if there are none in time."""
+    if call.broker.maintenance.popping:
+        return Reply(PausedAnswer())
     delivery = await _pop(call, _asked(call))
     return Reply(to_answer(delivery)) if delivery else Reply(status=204)
 
