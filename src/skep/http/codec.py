@@ -57,7 +57,7 @@ def _check_utf8(body: bytes) -> None:
 
 def _invalid(text: str, where: str) -> Invalid:
     place = _PLACE.search(text)
-    path = place[1].replace("[...]", "[]") if place else ""
+    path = place[1] if place else ""
     reason = text[: place.start()] if place else text
     missing = _MISSING.match(reason)
     if missing:
