@@ -38,7 +38,11 @@ class Route:
     body: Any = None
     query: Any = None
     answer: Any = None
+    """What is answered; a tuple of what may be, if it is not always the same."""
     status: int = 200
+    may_be_empty: bool = False
+    """Whether 204 is an answer too."""
+    media_type: str = "application/json"
     names: tuple[str, ...] = field(init=False)
     """The parameters in the path, in order."""
 

@@ -9,7 +9,7 @@ from skep.model.address import partition_id
 from skep.model.message import Draft, Receipt
 from skep.model.names import DEFAULT_PARTITION
 from skep.wire.body import Body
-from skep.wire.payload import EMPTY, Encoding, from_wire
+from skep.wire.payload import Encoding, empty, from_wire
 
 
 class PushItem(Body, frozen=True, kw_only=True):
@@ -17,7 +17,7 @@ class PushItem(Body, frozen=True, kw_only=True):
 
     queue: str
     partition: str = DEFAULT_PARTITION
-    payload: msgspec.Raw = EMPTY
+    payload: msgspec.Raw = msgspec.field(default_factory=empty)
     encoding: Encoding = "json"
     transaction_id: str | None = None
     trace_id: UUID | None = None

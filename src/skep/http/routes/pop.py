@@ -106,7 +106,8 @@ def _route(path: str, queues: Any, about: str) -> Route:
         queues=queues,
         about=about,
         query=PopQuery,
-        answer=PopAnswer,
+        answer=(PopAnswer, PausedAnswer),
+        may_be_empty=True,
     )
 
 
