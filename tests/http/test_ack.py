@@ -1,10 +1,12 @@
 """Acknowledging and keeping leases over HTTP."""
 
-from uuid import uuid4
+from uuid import UUID
 
 import pytest
 
 from tests.http.door import JSON, Hand, acks_of
+
+LEASE = UUID("7c9e6679-7425-40de-944b-e07fc1f90ae7")
 
 
 async def popped(hand: Hand, *payloads: object, **query: object) -> JSON:
@@ -96,7 +98,7 @@ async def test_a_message_that_is_not_there_does_not_spoil_the_others(hand: Hand)
     ]
 
 
-@pytest.mark.parametrize("lease", [None, "", "nonsense", str(uuid4())])
+@pytest.mark.parametrize("lease", [None, "", "nonsense", str(LEASE)])
 async def test_an_ack_without_its_lease_changes_nothing_and_says_so(
     hand: Hand, lease: str | None
 ) -> None:
@@ -196,7 +198,7 @@ async def test_messages_of_a_lease_are_settled_by_offset(hand: Hand) -> None:
 
 
 async def test_settling_a_lost_lease_is_a_conflict(hand: Hand) -> None:
-    problem = await hand.post(f"/api/v1/lease/{uuid4()}/settle", {}, expect=409)
+    problem = await hand.post(f"/api/v1/lease/{LEASE}/settle", {}, expect=409)
 
     assert problem["type"] == "LeaseLost"
 
@@ -209,15 +211,15 @@ async def test_settling_a_lost_lease_is_a_conflict(hand: Hand) -> None:
         ("/api/v1/ack", {"transactionId": "t", "partitionId": "x"}, "partitionId"),
         (
             "/api/v1/ack",
-            {"transactionId": "t", "partitionId": str(uuid4()), "status": "fine"},
+            {"transactionId": "t", "partitionId": str(LEASE), "status": "fine"},
             "status",
         ),
         ("/api/v1/ack/batch", {}, "acknowledgments"),
         ("/api/v1/ack/batch", {"acknowledgments": [{}]}, "acknowledgments[0].transactionId"),
         ("/api/v1/lease/nonsense/extend", {}, "lease"),
-        (f"/api/v1/lease/{uuid4()}/extend", {"seconds": 0}, "seconds"),
-        (f"/api/v1/lease/{uuid4()}/extend", {"seconds": "x"}, "seconds"),
-        (f"/api/v1/lease/{uuid4()}/settle", {"verdicts": [{}]}, "verdicts[0].partitionId"),
+        (f"/api/v1/lease/{LEASE}/extend", {"seconds": 0}, "seconds"),
+        (f"/api/v1/lease/{LEASE}/extend", {"seconds": "x"}, "seconds"),
+        (f"/api/v1/lease/{LEASE}/settle", {"verdicts": [{}]}, "verdicts[0].partitionId"),
     ],
 )
 async def test_a_bad_ack_is_refused_by_the_name_of_its_field(

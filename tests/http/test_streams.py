@@ -1,10 +1,12 @@
 """Stream queries: a cycle is one change."""
 
-from uuid import uuid4
+from uuid import UUID
 
 import pytest
 
 from tests.http.door import JSON, Hand
+
+LEASE = UUID("7c9e6679-7425-40de-944b-e07fc1f90ae7")
 
 SEPARATOR = "\u001f"
 
@@ -210,7 +212,7 @@ async def test_queries_and_partitions_do_not_see_each_others_state(hand: Hand) -
         ("queries", {"name": "n"}, "source_queue"),
         ("queries", {"name": "n", "source_queue": "q"}, "config_hash"),
         ("cycle", {}, "query_id"),
-        ("cycle", {"query_id": str(uuid4())}, "partition_id"),
+        ("cycle", {"query_id": str(LEASE)}, "partition_id"),
         ("state/get", {"query_id": "x"}, "query_id"),
     ],
 )

@@ -1,10 +1,12 @@
 """Transactions over HTTP, as Queen's clients send them and as ours do."""
 
-from uuid import uuid4
+from uuid import UUID
 
 import pytest
 
 from tests.http.door import JSON, Hand
+
+LEASE = UUID("7c9e6679-7425-40de-944b-e07fc1f90ae7")
 
 
 async def popped(hand: Hand, *payloads: object) -> JSON:
@@ -177,7 +179,7 @@ async def test_a_key_for_other_operations_is_refused(hand: Hand) -> None:
             {"operations": [{"type": "push", "queue": "q"}], "requiredLeases": ["x"]},
             "requiredLeases",
         ),
-        ({"operations": [{"type": "extend", "leaseId": str(uuid4()), "seconds": -1}]}, ""),
+        ({"operations": [{"type": "extend", "leaseId": str(LEASE), "seconds": -1}]}, ""),
     ],
 )
 async def test_a_bad_transaction_is_refused_by_the_name_of_its_field(

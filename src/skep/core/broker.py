@@ -31,7 +31,7 @@ from skep.core.take import Taking
 from skep.core.traces import Traces
 from skep.core.transact import Transacting
 from skep.errors import Invalid, QueueNotFound
-from skep.model.change import Applied, Change
+from skep.model.change import Applied, Change, Outcome
 from skep.model.message import Delivery, Draft, Message, Receipt
 from skep.model.names import (
     QUEUE_MODE,
@@ -148,17 +148,25 @@ class Broker:
         self._check_open()
         batch = Batch(queue, drafts, self._limits)
         check_label("producer", producer)
+        appends = self._pushing.known(batch, producer)
+        if appends is None:
+            outcome = await self._push_carefully(batch, producer)
+        else:
+            outcome = await self._committer.submit(Change(appends=appends), weight=batch.weight)
+        if not isinstance(outcome, Applied):
+            raise QueueNotFound(queue)
+        return batch.receipts(outcome.appended)
+
+    async def _push_carefully(self, batch: Batch, producer: str | None) -> Outcome:
+        """Push where something has to be made, counted or encrypted first."""
         self._committer.check(batch.weight)
         await self._pushing.check(batch)
         state, appends = await self._pushing.prepare(batch, producer)
         room = Room()
         await self._pushing.take_room(state, batch, room)
-        outcome = await self._committer.submit(
+        return await self._committer.submit(
             Change(appends=tuple(appends)), room.give_back, weight=batch.weight
         )
-        if not isinstance(outcome, Applied):
-            raise QueueNotFound(queue)
-        return batch.receipts(outcome.appended)
 
     async def pop(
         self,

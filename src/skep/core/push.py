@@ -102,6 +102,30 @@ class Pushing:
         self._catalogue = catalogue
         self._keys = keys
 
+    def known(self, batch: Batch, producer: str | None) -> tuple[Append, ...] | None:
+        """The appends of a batch, if there is nothing to make, to count or to encrypt for it.
+
+        So it is with most pushes, and none of them should pay for the others.
+        """
+        queue = self._catalogue.queues.get(batch.queue)
+        if queue is None or queue.config.options.max_size:
+            return None
+        if queue.config.options.encryption_enabled:
+            return None
+        partitions = queue.partitions
+        if not all(map(partitions.__contains__, batch.by_partition)):
+            return None
+        return tuple(
+            [
+                Append(
+                    queue=queue.config.number,
+                    partition=partitions[name].number,
+                    columns=self._columns(queue, name, batch, indexes, producer),
+                )
+                for name, indexes in batch.by_partition.items()
+            ]
+        )
+
     async def check(self, batch: Batch) -> None:
         """Raise what stands against a batch, before anything is made for it."""
         queue = self._catalogue.queues.get(batch.queue)

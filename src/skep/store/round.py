@@ -5,7 +5,7 @@ that, and hands the store everything to write at once. It touches nothing itself
 fails, nothing has happened.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID
@@ -122,7 +122,12 @@ class Round:
 
     def segments(self) -> list[Segment]:
         """The segments that the appends of the round make, in the order of the journal."""
-        return [self._place(made) for tail in self._tails.values() for made in self._cut(tail)]
+        made: list[Segment] = []
+        for tail in self._tails.values():
+            if tail.parts:
+                made += self._cut(tail, self._head(tail.partition.queue))
+                self.heads[tail.partition.queue] += tail.end - tail.partition.end
+        return made
 
     def partitions(self) -> list[Partition]:
         """The partitions that got messages, with their new ends."""
@@ -144,8 +149,9 @@ class Round:
             earlier = self.recorded.get(change.key.name) or self._view.recorded(change.key.name)
             if earlier:
                 return earlier.answer(change.key)
-        if any(self._tail(append) is None for append in change.appends):
-            return Gone()
+        for append in change.appends:
+            if self._tail(append) is None:
+                return Gone()
         for update in change.consumers:
             if refusal := self._refuse_update(update):
                 return refusal
@@ -291,41 +297,48 @@ class Round:
         """The segment with a message that is kept, in the store or made by this round."""
         tail = self._tails.get(partition)
         if tail is not None and offset >= tail.partition.end:
-            return next((made for made in self._cut(tail) if made.end > offset), None)
+            # Where they will stand in the journal is not decided yet.
+            return next((made for made in self._cut(tail, 0) if made.end > offset), None)
         segment = self._view.segment(partition, offset)
         return None if segment is None or segment.flag(offset) & DELETED else segment
 
-    def _cut(self, tail: _Tail) -> Iterator[Segment]:
-        """The segments of a tail; where they stand in the journal is not decided yet."""
+    def _cut(self, tail: _Tail, position: int) -> list[Segment]:
+        """The segments of a tail, from a position of the journal on."""
         start = tail.partition.end
+        made: list[Segment] = []
         for columns, size in split(concat(tail.parts)) if tail.parts else ():
-            yield Segment(
-                queue=tail.partition.queue,
-                partition=tail.partition.number,
-                start=start,
-                created_at=self.now,
-                lane=self._lane,
-                position=0,
-                size=size,
-                columns=columns,
+            made.append(
+                Segment(
+                    queue=tail.partition.queue,
+                    partition=tail.partition.number,
+                    start=start,
+                    created_at=self.now,
+                    lane=self._lane,
+                    position=position,
+                    size=size,
+                    columns=columns,
+                )
             )
-            start += len(columns)
+            start += len(columns.payloads)
+            position += len(columns.payloads)
+        return made
 
-    def _place(self, segment: Segment) -> Segment:
-        """Put a segment at the end of its queue's journal."""
-        position = self.heads.get(segment.queue)
-        if position is None:
-            position = self._view.head(segment.queue)
-        self.heads[segment.queue] = position + len(segment.columns)
-        return msgspec.structs.replace(segment, position=position)
+    def _head(self, queue: int) -> int:
+        """Where the journal of a queue ends, with what this round has put there."""
+        if queue not in self.heads:
+            self.heads[queue] = self._view.head(queue)
+        return self.heads[queue]
 
 
-def split(columns: Columns) -> Iterator[tuple[Columns, int]]:
+def split(columns: Columns) -> Iterable[tuple[Columns, int]]:
     """Cut into pieces that each make a segment of reasonable size; each with its bytes."""
     total = sum(map(len, columns.payloads))
-    if len(columns) <= MAX_SEGMENT_MESSAGES and total <= MAX_SEGMENT_BYTES:
-        yield columns, total
-        return
+    if len(columns.payloads) <= MAX_SEGMENT_MESSAGES and total <= MAX_SEGMENT_BYTES:
+        return ((columns, total),)
+    return _pieces(columns)
+
+
+def _pieces(columns: Columns) -> Iterator[tuple[Columns, int]]:
     sizes = list(map(len, columns.payloads))
     start = size = 0
     for index, added in enumerate(sizes):

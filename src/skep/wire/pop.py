@@ -5,9 +5,9 @@ from uuid import UUID
 
 import msgspec
 
-from skep.model.address import partition_id
+from skep.model.address import message_text, partition_text
 from skep.model.message import Delivery, Message
-from skep.wire.body import Body
+from skep.wire.body import Body, Id
 from skep.wire.payload import Encoding, to_wire
 
 MAX_TIMEOUT = 3_600_000
@@ -32,7 +32,7 @@ class PopQuery(Body, frozen=True, kw_only=True):
 class Popped(Body, frozen=True, kw_only=True):
     """A message of a delivery. ``data`` is its payload; in base64 if it is not JSON."""
 
-    id: UUID
+    id: Id
     transaction_id: str
     trace_id: UUID | None
     data: msgspec.Raw
@@ -41,7 +41,7 @@ class Popped(Body, frozen=True, kw_only=True):
     created_at: datetime
     queue: str
     partition: str
-    partition_id: UUID
+    partition_id: Id
     offset: int
     delivery_attempt: int
     retry_count: int
@@ -55,7 +55,7 @@ class PopAnswer(Body, frozen=True, kw_only=True):
     success: bool = True
     queue: str
     partition: str
-    partition_id: UUID
+    partition_id: Id
     lease_id: str
     lease_expires_at: datetime | None
     consumer_group: str
@@ -73,7 +73,7 @@ class PausedAnswer(Body, frozen=True, kw_only=True):
 
 def to_answer(delivery: Delivery) -> PopAnswer:
     lease_id = delivery.lease_id or ""
-    ids = {number: partition_id(number) for number in partitions_of(delivery)}
+    ids = {number: partition_text(number) for number in partitions_of(delivery)}
     first = delivery.messages[0]
     return PopAnswer(
         queue=first.queue,
@@ -95,12 +95,12 @@ def partitions_of(delivery: Delivery) -> dict[int, None]:
     return dict.fromkeys(message.partition_number for message in delivery.messages)
 
 
-def _popped(message: Message, partition: UUID, lease_id: str, group: str) -> Popped:
+def _popped(message: Message, partition: str, lease_id: str, group: str) -> Popped:
     data, encoding = to_wire(message.payload)
-    message_id = message.id
+    message_id = message_text(message.partition_number, message.offset)
     return Popped(
         id=message_id,
-        transaction_id=message.chosen_id or str(message_id),
+        transaction_id=message.chosen_id or message_id,
         trace_id=message.trace_id,
         data=data,
         encoding=encoding,

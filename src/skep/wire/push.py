@@ -5,10 +5,10 @@ from uuid import UUID
 
 import msgspec
 
-from skep.model.address import partition_id
+from skep.model.address import message_text, partition_text
 from skep.model.message import Draft, Receipt
 from skep.model.names import DEFAULT_PARTITION
-from skep.wire.body import Body
+from skep.wire.body import Body, Id
 from skep.wire.payload import Encoding, empty, from_wire
 
 
@@ -33,8 +33,8 @@ class Pushed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     index: int
     transaction_id: str
     status: str
-    message_id: UUID
-    partition_id: UUID
+    message_id: Id
+    partition_id: Id
     trace_id: UUID | None
     offset: int
     queue: str = msgspec.field(name="queueName")
@@ -67,13 +67,13 @@ def to_answer(queue: str, items: Sequence[PushItem], receipts: Sequence[Receipt]
 
 
 def to_pushed(index: int, queue: str, item: PushItem, receipt: Receipt) -> Pushed:
-    message_id = receipt.id
+    message_id = message_text(receipt.partition_number, receipt.offset)
     return Pushed(
         index=index,
-        transaction_id=receipt.chosen_id or str(message_id),
+        transaction_id=receipt.chosen_id or message_id,
         status="duplicate" if receipt.duplicate else "queued",
         message_id=message_id,
-        partition_id=partition_id(receipt.partition_number),
+        partition_id=partition_text(receipt.partition_number),
         trace_id=item.trace_id,
         offset=receipt.offset,
         queue=queue,
