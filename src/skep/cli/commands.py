@@ -10,6 +10,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+
 app.command()(serve)
 
 

@@ -1,18 +1,26 @@
 """``skep serve``: from settings to a server. The composition root."""
 
-import asyncio
 import gc
 import logging
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
+import uvloop
 
+from skep import embedded
 from skep.core.encryption import KeyRing
 from skep.core.limits import Limits
 from skep.errors import Invalid
+from skep.http.app import App
+from skep.http.auth import OpenDoor
+from skep.http.limits import DoorLimits
+from skep.http.origin import LOCAL, Origins
+from skep.http.routes import all_routes
+from skep.http.server import Address, Server
 from skep.settings import Settings
 
 Store = Annotated[
@@ -64,24 +72,11 @@ def serve(
         log_level=log_level,
     )
     _log_to_stderr(settings.log_level)
-    try:
-        import uvloop
-    except ImportError:
-        asyncio.run(run(settings))
-    else:
-        uvloop.run(run(settings))
+    uvloop.run(run(settings))
 
 
 async def run(settings: Settings) -> None:
     """Open the store, serve, and close it again."""
-    import skep
-    from skep.http.app import App
-    from skep.http.auth import OpenDoor
-    from skep.http.limits import DoorLimits
-    from skep.http.origin import LOCAL, Origins
-    from skep.http.routes import all_routes
-    from skep.http.server import Address, Server
-
     limits = DoorLimits(
         body_bytes=settings.body_bytes,
         receive_seconds=settings.receive_seconds,
@@ -97,27 +92,28 @@ async def run(settings: Settings) -> None:
         certificate=settings.tls_certificate,
         certificate_key=settings.tls_key,
     )
-    async with skep.open(
+    async with embedded.open(
         settings.store,
         keys=read_keys(settings.encryption_keys),
         limits=Limits(payload_bytes=settings.payload_bytes),
         sweep_interval=settings.sweep_seconds,
     ) as broker:
         app = App(broker, all_routes(), authenticator=OpenDoor(), origins=origins, limits=limits)
-        server = Server(app, broker, address, limits)
+        server = Server(app, broker, address, limits=limits, started=partial(welcome, settings))
         _spare_the_collector()
-        welcome(settings, address.url)
         await server.serve()
 
 
-def welcome(settings: Settings, url: str) -> None:
+def welcome(settings: Settings, address: Address) -> None:
     """Say what to open and what to type."""
-    sys.stderr.write(
+    url = address.url
+    sys.stdout.write(
         f"skep keeps its queues in {settings.store} and listens on {url}\n"
         f"  open   {url}/docs\n"
         f"""  type   curl {url}/api/v1/push -d '{{"items":[{{"queue":"orders","payload":1}}]}}'\n"""
         f"         curl '{url}/api/v1/pop/queue/orders?autoAck=true'\n"
     )
+    sys.stdout.flush()
 
 
 def read_keys(path: str | None) -> KeyRing | None:

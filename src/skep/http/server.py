@@ -2,7 +2,8 @@
 
 import asyncio
 import socket
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import cast
 
 import uvicorn
@@ -36,7 +37,13 @@ class Server(uvicorn.Server):
     """Until a signal comes: then long polls are answered and work is finished."""
 
     def __init__(
-        self, app: App, broker: Broker, address: Address, limits: DoorLimits | None = None
+        self,
+        app: App,
+        broker: Broker,
+        address: Address,
+        *,
+        limits: DoorLimits | None = None,
+        started: Callable[[Address], None] | None = None,
     ) -> None:
         limits = limits or DoorLimits()
         protocol = type("LimitedProtocol", (DoorProtocol,), {"limits": limits})
@@ -60,12 +67,15 @@ class Server(uvicorn.Server):
             )
         )
         self._broker = broker
+        self._address = address
+        self._started = started
 
-    @property
-    def port(self) -> int:
-        """Where it really listens, if it was left to choose."""
-        listening: socket.socket = self.servers[0].sockets[0]
-        return int(listening.getsockname()[1])
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started and self._started:
+            # Port 0 leaves the choice to the system.
+            port = self.servers[0].sockets[0].getsockname()[1]
+            self._started(replace(self._address, port=port))
 
     async def on_tick(self, counter: int) -> bool:
         """Ten times a second, from uvicorn; once a second is often enough for us."""

@@ -60,7 +60,8 @@ class MemoryStore:
             self._partitions[partition.queue][partition.number] = partition
         self._heads |= round_.heads
         self._consumers |= round_.consumers
-        self._transactions |= round_.transactions
+        for number, ids in round_.transactions.items():
+            self._transactions |= {(number, chosen): offset for chosen, offset in ids.items()}
         for queue, number in round_.removed:
             del self._dead_letters[queue][number]
         for letter in round_.dead_letters:

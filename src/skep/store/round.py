@@ -87,7 +87,8 @@ class Round:
         self._tails: dict[int, _Tail] = {}
         self.now = now
         self.consumers: dict[tuple[int, int, str], Consumer] = {}
-        self.transactions: dict[tuple[int, str], Offset] = {}
+        self.transactions: dict[int, dict[str, Offset]] = {}
+        """Where chosen ids are that this round appended, by partition."""
         self.dead_letters: list[DeadLetter] = []
         self.removed: dict[tuple[int, int], DeadLetter] = {}
         self.traces: list[TraceEvent] = []
@@ -193,16 +194,20 @@ class Round:
         if not columns:
             return Appended(append.partition, [])
         if columns.transaction_ids is None:
-            first = tail.end
-            tail.parts.append(columns)
-            tail.end += len(columns)
-            return Appended(append.partition, list(range(first, tail.end)))
+            return _append_all(tail, append)
         return self._append_once(tail, append)
 
     def _append_once(self, tail: _Tail, append: Append) -> Appended:
         """Append what is not there yet; the ids of the rest say where it is."""
         ids = append.columns.transaction_ids or ()
-        known = self._known(append) if not append.replay else {}
+        mine = self.transactions.setdefault(append.partition, {})
+        chosen_ids = [chosen for chosen in ids if chosen is not None]
+        known = {} if append.replay else self._known(append.partition, chosen_ids, mine)
+        if not known and len(set(chosen_ids)) == len(ids):
+            # All new, as most is.
+            appended = _append_all(tail, append)
+            mine.update(zip(chosen_ids, appended.offsets, strict=True))
+            return appended
         offsets: list[Offset] = []
         kept: list[int] = []
         for index, chosen in enumerate(ids):
@@ -214,35 +219,32 @@ class Round:
             kept.append(index)
             offsets.append(offset)
             if chosen is not None:
-                known[chosen] = offset
-                self.transactions[append.partition, chosen] = offset
-        if len(kept) == len(ids):
-            tail.parts.append(append.columns)
-            tail.end += len(kept)
-            return Appended(append.partition, offsets)
+                known[chosen] = mine[chosen] = offset
         if kept:
             tail.parts.append(append.columns.pick(kept))
             tail.end += len(kept)
         duplicates = frozenset(range(len(ids))).difference(kept)
         return Appended(append.partition, offsets, duplicates)
 
-    def _known(self, append: Append) -> dict[str, Offset]:
-        """Where the chosen ids of the append already are, in the store or in this round."""
-        ids = [chosen for chosen in append.columns.transaction_ids or () if chosen is not None]
-        found = self._view.find_offsets(append.partition, ids)
-        known = {chosen: at for chosen, at in zip(ids, found, strict=True) if at is not None}
-        for chosen in ids:
-            at = self.transactions.get((append.partition, chosen))
-            if at is None and chosen not in known:
-                at = self._derived(append.partition, chosen)
-            if at is not None:
-                known[chosen] = at
+    def _known(
+        self, partition: int, chosen: list[str], mine: dict[str, Offset]
+    ) -> dict[str, Offset]:
+        """Where chosen ids already are, in the store or in this round."""
+        found = self._view.find_offsets(partition, chosen)
+        known: dict[str, Offset] = {}
+        if found.count(None) != len(found):
+            pairs = zip(chosen, found, strict=True)
+            known = {each: offset for each, offset in pairs if offset is not None}
+        if mine:
+            known |= {each: mine[each] for each in chosen if each in mine}
+        for each in [each for each in chosen if len(each) == 36 and each[14] == "8"]:
+            offset = self._derived(partition, each)
+            if offset is not None and each not in known:
+                known[each] = offset
         return known
 
     def _derived(self, partition: int, chosen: str) -> Offset | None:
         """Where the message is whose own id somebody chose: a message without a chosen one."""
-        if len(chosen) != 36 or chosen[14] != "8":
-            return None
         try:
             number, offset = address_of(UUID(chosen))
         except (ValueError, Invalid):
@@ -328,6 +330,13 @@ class Round:
         if queue not in self.heads:
             self.heads[queue] = self._view.head(queue)
         return self.heads[queue]
+
+
+def _append_all(tail: _Tail, append: Append) -> Appended:
+    first = tail.end
+    tail.parts.append(append.columns)
+    tail.end += len(append.columns.payloads)
+    return Appended(append.partition, list(range(first, tail.end)))
 
 
 def split(columns: Columns) -> Iterable[tuple[Columns, int]]:

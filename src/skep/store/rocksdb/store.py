@@ -51,8 +51,9 @@ class RocksStore(RemovingRows, LetterRows, EntryRows):
             self._put_partition(batch, partition)
         for (queue, number, group), state in round_.consumers.items():
             batch.put(keys.consumer_key(queue, number, group), encode(state))
-        for (number, chosen), offset in round_.transactions.items():
-            batch.put(keys.transaction_key(number, chosen), keys.pack(offset))
+        for number, ids in round_.transactions.items():
+            for key, offset in zip(keys.transaction_keys(number, ids), ids.values(), strict=True):
+                batch.put(key, keys.pack(offset))
         self._put_letters(batch, round_)
         self._put_traces(batch, round_)
         self._put_entries(batch, round_)
