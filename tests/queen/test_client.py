@@ -281,7 +281,7 @@ async def test_a_consumer_acks_by_itself_if_it_is_told_to(queen: Queen, name: st
     await pushed(queen, name, 3)
     done: list[int] = []
 
-    async def handler(messages: list[Message]) -> None:
+    async def handler(messages: Any) -> None:
         done.extend(numbers(messages))
 
     async def acked(messages: list[Message], result: Any) -> None:
@@ -314,9 +314,9 @@ async def test_a_renewal_says_how_long_and_that_a_lost_lease_is_lost(
     await pushed(queen, name, 1)
     (message,) = await queen.queue(name).wait(False).pop()
 
-    kept = await queen.renew(message)
-    many = await queen.renew([message, message])
-    lost = await queen.renew(str(uuid4()))
+    kept: Any = await queen.renew(message)
+    many: Any = await queen.renew([message, message])
+    lost: Any = await queen.renew(str(uuid4()))
 
     assert (kept["success"], bool(kept["newExpiresAt"])) == (True, True)
     assert [each["success"] for each in many] == [True]
