@@ -1,8 +1,11 @@
 """Serving the door: uvicorn, with our protocol, and an end that keeps its promises."""
 
 import asyncio
+import signal
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -12,6 +15,8 @@ from skep.core.broker import Broker
 from skep.http.app import App
 from skep.http.limits import DoorLimits
 from skep.http.protocol import DoorProtocol
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 GRACE_SECONDS = 8
 """How long requests under way may take after the signal; the rest of ten is for the store."""
@@ -76,6 +81,19 @@ class Server(uvicorn.Server):
             # Port 0 leaves the choice to the system.
             port = self.servers[0].sockets[0].getsockname()[1]
             self._started(replace(self._address, port=port))
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop at a signal, and live on: uvicorn would die of it before the store is closed."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     async def on_tick(self, counter: int) -> bool:
         """Ten times a second, from uvicorn; once a second is often enough for us."""
