@@ -36,6 +36,7 @@ from skep.model.names import (
     check_count,
     check_label,
     check_lease_id,
+    check_name,
     check_text,
     to_datetime,
 )
@@ -134,7 +135,7 @@ class Broker:
         """
         self._check_open()
         batch = Batch(queue, drafts, self._limits)
-        check_label("producer", producer)
+        producer = check_label("producer", producer)
         self._committer.check(batch.weight)
         await self._pushing.check(batch)
         state, appends = await self._pushing.prepare(batch, producer)
@@ -173,11 +174,11 @@ class Broker:
         """
         self._check_open()
         request = PopRequest(
-            queue=queue,
-            group=group,
-            partition=partition,
-            namespace=namespace,
-            task=task,
+            queue=check_label("queue", queue),
+            partition=check_label("partition", partition),
+            namespace=check_label("namespace", namespace),
+            task=check_label("task", task),
+            group=check_name("group", group),
             batch=batch,
             partitions=partitions,
             wait=wait,
@@ -286,7 +287,7 @@ def _lease_id(lease: Delivery | str) -> LeaseId:
 
 
 def _verdicts(messages: Iterable[Message], status: Status, error: str) -> list[Verdict]:
-    check_text("error", error)
+    error = check_text("error", error)
     if not isinstance(messages, Iterable):
         raise Invalid("messages", f"must be messages, not {type(messages).__name__}")
     messages = list(messages)

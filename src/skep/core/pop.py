@@ -17,7 +17,7 @@ from skep.core.take import Taking
 from skep.core.waiting import ANY_QUEUE, Place
 from skep.errors import Invalid, QueueNotFound
 from skep.model.message import Delivery
-from skep.model.names import SECOND, check_count, check_name, from_datetime
+from skep.model.names import SECOND, check_count, from_datetime
 from skep.store.clock import Clock
 
 
@@ -36,10 +36,6 @@ class PopRequest(msgspec.Struct, frozen=True, kw_only=True):
     subscription_from: datetime | None
 
     def check(self, limits: Limits) -> None:
-        for field in ("queue", "partition", "namespace", "task"):
-            if getattr(self, field) is not None:
-                check_name(field, getattr(self, field))
-        check_name("group", self.group)
         if (self.queue is None) == (self.namespace is None and self.task is None):
             raise Invalid("queue", "name a queue, or a namespace or task instead of it")
         if self.partition is not None and self.queue is None:

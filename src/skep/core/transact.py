@@ -68,7 +68,8 @@ class Transacting:
         key: str | None = None,
         producer: str | None = None,
     ) -> Transaction:
-        required = self._check_all(operations, required_leases, producer)
+        required = self._check_all(operations, required_leases)
+        producer = check_label("producer", producer)
         batches = [
             Batch(operation.queue, operation.drafts, self._limits)
             for operation in operations
@@ -171,13 +172,11 @@ class Transacting:
         self,
         operations: Sequence[Operation],
         required_leases: Sequence[str],
-        producer: str | None,
     ) -> list[LeaseId]:
         if not isinstance(operations, Sequence) or not operations:
             raise Invalid("operations", "must be a sequence that is not empty")
         for index, operation in enumerate(operations):
             self._check(f"operations[{index}]", operation)
-        check_label("producer", producer)
         if isinstance(required_leases, str) or not isinstance(required_leases, Sequence):
             raise Invalid("required_leases", "must be a sequence of lease ids")
         return [check_lease_id("required_leases", lease) for lease in required_leases]
@@ -223,5 +222,5 @@ def _some(appended: Iterator[Appended], batch: Batch) -> list[Appended]:
 def _once(key: str, operations: Sequence[Operation], required: Sequence[LeaseId]) -> IdempotencyKey:
     """The key, with a fingerprint of what it stands for."""
     check_transaction_id("idempotency_key", key)
-    asked = msgspec.msgpack.encode((operations, required))
+    asked = msgspec.msgpack.encode((operations, required), enc_hook=str.__str__)
     return IdempotencyKey(name=key, fingerprint=hashlib.blake2b(asked, digest_size=16).digest())
