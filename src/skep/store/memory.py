@@ -257,7 +257,8 @@ class MemoryStore:
         return self._removals.get(queue, [])[::-1][:limit]
 
     async def record_removal(self, removal: Removal) -> None:
-        self._removals.setdefault(removal.queue, []).append(removal)
+        if removal.queue in self._queues:
+            self._removals.setdefault(removal.queue, []).append(removal)
 
     # Dead letters, traces, idempotency.
 

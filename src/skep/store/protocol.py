@@ -149,7 +149,10 @@ class Store(Protocol):
         ...
 
     async def record_removal(self, removal: Removal) -> None:
-        """Write a line of history for messages that left by another way than ``truncate``."""
+        """Write a line of history for messages that left by another way than ``truncate``.
+
+        Nothing if the queue does not exist.
+        """
         ...
 
     # Dead letters, traces, idempotency.

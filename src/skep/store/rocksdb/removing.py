@@ -73,6 +73,8 @@ class RemovingRows(LogRows, TraceRows):
         return [_removal(value) for _, value in islice(entries, limit)]
 
     async def record_removal(self, removal: Removal) -> None:
+        if removal.queue not in self._queues:
+            return
         batch = WriteBatch(raw_mode=True)
         batch.put(keys.removal_key(removal.queue, self.next_number()), encode(removal))
         self._write(batch)
