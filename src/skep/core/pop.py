@@ -1,6 +1,5 @@
 """Popping: find who may serve the request, take what is ready, or wait for it."""
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -14,7 +13,7 @@ from skep.core.limits import Limits
 from skep.core.queues import Queues
 from skep.core.state import GroupState, PartitionState, QueueState
 from skep.core.take import Taking
-from skep.core.waiting import ANY_QUEUE, Place
+from skep.core.waiting import ANY_QUEUE, Place, Sleeper
 from skep.errors import Invalid, QueueNotFound
 from skep.model.message import Delivery
 from skep.model.names import SECOND, check_count, from_datetime
@@ -68,6 +67,14 @@ class Popping:
         self._closed = False
 
     async def pop(self, request: PopRequest) -> Delivery | None:
+        sleeper = Sleeper()
+        try:
+            return await self._pop(request, sleeper)
+        finally:
+            # Woken for one partition, it may have taken another, or nothing at all.
+            sleeper.pass_on()
+
+    async def _pop(self, request: PopRequest, sleeper: Sleeper) -> Delivery | None:
         until = self._clock.now() + int(request.wait * SECOND)
         while True:
             groups = await self._candidates(request)
@@ -86,12 +93,8 @@ class Popping:
                 )
             if delivery is not None or self._clock.now() >= until:
                 return delivery
-            try:
-                await self._catalogue.waiting.park(_places(request, groups, only), until)
-            except asyncio.CancelledError:
-                for group in groups:
-                    self._catalogue.scheduler.pass_on(group, only)
-                raise
+            sleeper.pass_on()
+            await self._catalogue.waiting.park(sleeper, _places(request, groups, only), until)
             if self._closed:
                 return None
 
