@@ -361,8 +361,8 @@ async def test_everybody_in_a_failed_commit_hears_that_the_outcome_is_unknown(
     others = [
         await start(queue.push("orders", drafts(1, "dave"))),
         await start(queue.pop("orders")),
-        await start(queue.ack(delivery)),
         await start(queue.extend(delivery, 60)),
+        await start(queue.ack(delivery)),
     ]
     held.fail_next()
     held.release()

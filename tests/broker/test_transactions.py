@@ -234,6 +234,35 @@ async def test_a_required_lease_that_never_was_stops_a_transaction(queue: Broker
     assert contents(queue, "invoices") == {}
 
 
+async def test_a_required_lease_that_an_ack_on_its_way_ends_stops_a_transaction(
+    queue: Broker,
+) -> None:
+    await queue.push("orders", drafts(1))
+    await queue.push("invoices", drafts(1))
+    delivery = await pop(queue)
+    ack = asyncio.create_task(queue.ack(delivery))
+    await asyncio.sleep(0)
+
+    with pytest.raises(LeaseLost):
+        await queue.transact([Push("invoices", drafts(1))], required_leases=[lease_of(delivery)])
+
+    assert (await ack).released
+    assert contents(queue, "invoices") == {"Default": 1}
+
+
+async def test_a_lease_may_be_required_and_extended_by_the_transaction_that_ends_it(
+    queue: Broker,
+) -> None:
+    await queue.push("orders", drafts(1))
+    delivery = await pop(queue)
+    lease = lease_of(delivery)
+
+    done = await queue.transact([Ack(lease), Extend(lease, 60)], required_leases=[lease])
+
+    assert done.settlements == [Settled(completed=1, released=True)]
+    assert backlogs(queue) == {"Default": 0}
+
+
 async def test_a_required_lease_is_held_on_after_the_transaction(
     queue: Broker, clock: ManualClock
 ) -> None:
