@@ -26,13 +26,16 @@ from tests.broker.build import (
     cursors,
     dead,
     drafts,
+    finish,
     lease_of,
     letters,
     make_broker,
     offsets,
     payloads,
     pop,
+    start,
 )
+from tests.broker.held import HeldStore
 
 DAY = 86_400
 
@@ -467,6 +470,45 @@ async def test_a_repetition_gets_the_same_receipts_from_an_encrypted_queue_too(
         again = await queue.transact(operations, idempotency_key="k")
 
         assert again.receipts == first.receipts
+
+
+async def test_a_repetition_that_shows_at_the_commit_gets_the_ids_of_the_first_time(
+    store: Store,
+) -> None:
+    keys = KeyRing({"2030": bytes(32)}, current="2030")
+    async with make_broker(store, keys=keys) as one:
+        await one.queues.configure("invoices", encryption_enabled=True)
+        await one.push("invoices", drafts(1))
+        async with make_broker(store, keys=keys) as other:
+            # Two servers are asked at once: neither finds the key before it commits.
+            asked = [Push("invoices", drafts(2))]
+            results = await asyncio.gather(
+                *(server.transact(asked, idempotency_key="k") for server in (one, other))
+            )
+
+            assert sorted(result.repeated for result in results) == [False, True]
+            assert results[0].receipts[0] == results[1].receipts[0]
+
+
+async def test_a_repetition_after_a_call_that_was_cancelled_gets_its_answer(
+    held: HeldStore,
+) -> None:
+    async with make_broker(held) as queue:
+        await queue.push("orders", drafts(1))
+        await queue.push("invoices", drafts(1))
+        lease = lease_of(await pop(queue))
+        operations: list[Operation] = [Ack(lease), Push("invoices", drafts(1))]
+        held.hold()
+        cancelled = await start(queue.transact(operations, idempotency_key="k"))
+        cancelled.cancel()
+        await asyncio.wait([cancelled])
+
+        again = await start(queue.transact(operations, idempotency_key="k"))
+        held.release()
+
+        result = await finish(again)
+        assert (result.repeated, result.receipts[0][0].offset) == (True, 1)
+        assert contents(queue, "invoices") == {"Default": 2}
 
 
 async def test_a_key_that_is_used_for_another_transaction_is_refused(queue: Broker) -> None:

@@ -104,8 +104,8 @@ MUTATIONS = (
         (
             Change(
                 "core/transact.py",
-                "if once and (earlier := await self._store.find_outcome(once)):",
-                "if once and (earlier := None):",
+                "if earlier := await self._store.find_outcome(once):",
+                "if earlier := None:",
             ),
             Change(
                 "store/round.py",
