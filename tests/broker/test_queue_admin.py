@@ -363,6 +363,46 @@ async def test_a_deleted_queue_is_gone_for_the_next_process(store: Store) -> Non
         assert after.groups.list() == []
 
 
+async def test_a_queue_that_is_configured_and_deleted_at_once_is_gone_or_works(
+    store: Store,
+) -> None:
+    async with make_broker(store) as queue:
+        await queue.queues.configure("orders")
+
+        await asyncio.gather(
+            queue.queues.configure("orders", lease_time=5), queue.queues.delete("orders")
+        )
+
+        assert queue.queues.list() == await store.queues()
+        await queue.push("orders", drafts(1))
+        assert payloads(await pop(queue)) == [b"0"]
+
+
+async def test_a_queue_that_is_deleted_and_configured_at_once_works(store: Store) -> None:
+    async with make_broker(store) as queue:
+        await queue.push("orders", drafts(3))
+
+        await asyncio.gather(
+            queue.queues.delete("orders"), queue.queues.configure("orders", lease_time=5)
+        )
+
+        assert queue.queues.list() == await store.queues()
+        await queue.push("orders", drafts(1, first=3))
+        assert payloads(await pop(queue, batch=10)) == [b"3"]
+
+
+async def test_of_two_who_delete_a_queue_at_once_one_is_told_that_it_is_gone(
+    queue: Broker,
+) -> None:
+    await queue.push("orders", drafts(1))
+
+    results = await asyncio.gather(
+        queue.queues.delete("orders"), queue.queues.delete("orders"), return_exceptions=True
+    )
+
+    assert [type(result) for result in results] == [type(None), QueueNotFound]
+
+
 async def test_other_queues_are_not_touched_when_one_is_deleted(queue: Broker) -> None:
     await queue.push("orders", drafts(1))
     await queue.push("invoices", drafts(2))

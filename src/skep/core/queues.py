@@ -118,7 +118,7 @@ class Queues:
 
     async def delete(self, queue: str) -> None:
         """Remove a queue with all its messages, groups, dead letters and traces."""
-        await self._catalogue.forget_queue(self._catalogue.queue(queue))
+        await self._catalogue.forget_queue(queue)
 
     async def removals(self, queue: str, *, limit: int = 100) -> Sequence[Removal]:
         """The retention history, newest first."""

@@ -1,11 +1,9 @@
 """Pushes, acks and extensions that happen together or not at all, and once."""
 
-import asyncio
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
-from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -15,7 +13,7 @@ from skep.core.push import Batch, Pushing
 from skep.core.reading import Reading
 from skep.core.settle import Plan, Settling
 from skep.core.state import Room
-from skep.core.whole import to_the_end
+from skep.core.whole import Locks, to_the_end
 from skep.errors import Conflict, Invalid, KeyReused, QueueNotFound
 from skep.model.change import (
     Append,
@@ -61,7 +59,7 @@ class Transacting:
         reading: Reading,
         limits: Limits,
     ) -> None:
-        self._keys: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._keys = Locks[str]()
         self._reading = reading
         self._store = store
         self._committer = committer
@@ -89,8 +87,7 @@ class Transacting:
 
     async def _run_once(self, asked: _Asked, once: IdempotencyKey) -> Transaction:
         # Sent twice at once, the second waits for what becomes of the first.
-        lock = self._keys.setdefault(once.name, asyncio.Lock())
-        async with lock:
+        async with self._keys.of(once.name):
             if earlier := await self._store.find_outcome(once):
                 # It may be so fresh that its sync is under way: an empty change ends after that.
                 await self._committer.submit(Change())
