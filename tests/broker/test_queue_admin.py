@@ -391,6 +391,19 @@ async def test_a_queue_that_is_deleted_and_configured_at_once_works(store: Store
         assert payloads(await pop(queue, batch=10)) == [b"3"]
 
 
+@pytest.mark.parametrize("mode", ["all", "new"])
+async def test_the_first_pop_of_a_group_from_a_queue_that_is_being_deleted_finds_nothing(
+    queue: Broker, mode: str
+) -> None:
+    await queue.push("orders", drafts(1))
+
+    found, _ = await asyncio.gather(
+        queue.pop("orders", group="mail", subscription_mode=mode), queue.queues.delete("orders")
+    )
+
+    assert found is None
+
+
 async def test_of_two_who_delete_a_queue_at_once_one_is_told_that_it_is_gone(
     queue: Broker,
 ) -> None:

@@ -169,7 +169,7 @@ class Catalogue:
         self, queue: QueueState, subscription: Subscription, seeds: Sequence[StoredConsumer]
     ) -> GroupState:
         """The group, registered with these cursors at its first contact with the queue."""
-        if await self._store.subscribe(subscription, seeds):
+        if await self._store.subscribe(subscription, seeds) and self._is_known(queue):
             group = GroupState(queue, subscription)
             queue.groups[subscription.group] = group
             for number, _, state in seeds:
