@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Literal, TypeAlias
+from uuid import uuid4
 
 from skep.core import lease as leases
 from skep.core.catalogue import Catalogue
@@ -57,6 +58,7 @@ class Groups:
                 return known
             start = None if from_at is None else from_datetime("subscription_from", from_at)
             subscription = Subscription(
+                id=str(uuid4()),
                 queue=queue.config.number,
                 group=name,
                 mode="timestamp" if start is not None else mode,

@@ -72,8 +72,8 @@ class MemoryStore:
     def partition(self, queue: int, partition: int) -> Partition | None:
         return self._partitions.get(queue, {}).get(partition)
 
-    def subscribed(self, queue: int, group: str) -> bool:
-        return (queue, group) in self._subscriptions
+    def subscription(self, queue: int, group: str) -> Subscription | None:
+        return self._subscriptions.get((queue, group))
 
     def consumer(self, queue: int, partition: int, group: str) -> Consumer | None:
         return self._consumers.get((queue, partition, group))

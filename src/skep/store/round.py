@@ -32,7 +32,7 @@ from skep.model.change import (
 from skep.model.consumer import Consumer
 from skep.model.dead_letter import DeadLetter
 from skep.model.names import Instant, Offset
-from skep.model.queue import Partition
+from skep.model.queue import Partition, Subscription
 from skep.model.segment import DELETED, ENCRYPTED, Columns, Segment, concat
 from skep.model.trace import TraceEvent
 
@@ -59,7 +59,7 @@ class View(Protocol):
     """What is stored, as a round needs to see it."""
 
     def partition(self, queue: int, partition: int) -> Partition | None: ...
-    def subscribed(self, queue: int, group: str) -> bool: ...
+    def subscription(self, queue: int, group: str) -> Subscription | None: ...
     def consumer(self, queue: int, partition: int, group: str) -> Consumer | None: ...
     def find_offsets(self, partition: int, ids: Sequence[str]) -> list[Offset | None]: ...
     def segment(self, partition: int, offset: Offset) -> Segment | None: ...
@@ -149,8 +149,11 @@ class Round:
         current = self.consumers.get(place) or self._view.consumer(*place)
         if (current.version if current else 0) != update.expected:
             return Stale()
-        if not self._view.subscribed(update.queue, update.group):
+        subscription = self._view.subscription(update.queue, update.group)
+        if subscription is None:
             return Gone()
+        if subscription.id != update.subscription:
+            return Stale()
         if current is None and self._view.partition(update.queue, update.partition) is None:
             return Gone()
         if update.under_lease and (

@@ -122,8 +122,9 @@ class CatalogueRows(Rows):
             known = None if value is None else _partition(value)
         return known if known and known.queue == queue else None
 
-    def subscribed(self, queue: int, group: str) -> bool:
-        return self._db.get(keys.subscription_key(queue, group)) is not None
+    def subscription(self, queue: int, group: str) -> Subscription | None:
+        value = self._db.get(keys.subscription_key(queue, group))
+        return None if value is None else _subscription(value)
 
     def consumer(self, queue: int, partition: int, group: str) -> Consumer | None:
         value = self._db.get(keys.consumer_key(queue, partition, group))
