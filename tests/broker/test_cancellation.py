@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from skep import Broker, Limits
+from skep.errors import MessageNotFound
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
 from tests.broker.build import (
@@ -226,6 +227,22 @@ async def test_a_configuration_that_is_cancelled_is_not_half_done(
         (stored,) = await store.queues()
 
         assert queue.queues.get("orders") == stored
+
+
+async def test_a_deletion_of_a_message_that_is_cancelled_is_not_half_done(queue: Broker) -> None:
+    (receipt,) = await queue.push("orders", drafts(1))
+    cancelled = asyncio.create_task(queue.messages.delete(receipt.id))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    await gone(cancelled)
+    await queue.push("orders", drafts(1, first=1))  # what goes on behind has ended before this
+    await turn()
+
+    found = await pop_all(queue)
+
+    assert found == [b"1"]
+    with pytest.raises(MessageNotFound):
+        await queue.messages.get(receipt.id)
 
 
 async def test_a_push_that_is_cancelled_during_its_commit_is_whole_or_absent(
