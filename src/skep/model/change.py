@@ -127,7 +127,13 @@ class Reused(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """The idempotency key belongs to another change."""
 
 
-Outcome: TypeAlias = Applied | Stale | Expired | Gone | Reused
+class Unreadable(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The change met stored data that is damaged. Nothing of it was written."""
+
+    reason: str
+
+
+Outcome: TypeAlias = Applied | Stale | Expired | Gone | Reused | Unreadable
 
 
 class Commit(msgspec.Struct, frozen=True):

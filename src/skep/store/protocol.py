@@ -48,7 +48,8 @@ class Store(Protocol):
         """Apply each change wholly or not at all; all that were applied are durable on return.
 
         They are judged in the order given, each seeing the ones before it. Messages for
-        one partition get consecutive offsets in that order.
+        one partition get consecutive offsets in that order. One that meets damaged data is
+        ``Unreadable``, and the others go on.
         """
         ...
 

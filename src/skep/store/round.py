@@ -1,8 +1,8 @@
 """How an embedded store judges the changes of one commit, each against the ones before it.
 
 A round reads what is stored through a ``View``, keeps beside it what its own changes make of
-that, and hands the store everything to write at once. It touches nothing itself: if the write
-fails, nothing has happened.
+that, and hands the store everything to write at once. It reads all it needs while it judges, and
+touches nothing itself: if the write fails, nothing has happened.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from uuid import UUID
 
 import msgspec
 
-from skep.errors import Invalid
+from skep.errors import Corrupted, Invalid
 from skep.model.address import address_of
 from skep.model.change import (
     Append,
@@ -28,6 +28,7 @@ from skep.model.change import (
     Outcome,
     Reused,
     Stale,
+    Unreadable,
 )
 from skep.model.consumer import Consumer
 from skep.model.dead_letter import DeadLetter
@@ -64,6 +65,7 @@ class View(Protocol):
     def find_offsets(self, partition: int, ids: Sequence[str]) -> list[Offset | None]: ...
     def segment(self, partition: int, offset: Offset) -> Segment | None: ...
     def dead_letter(self, queue: int, number: int) -> DeadLetter | None: ...
+    def letter_of(self, letter: GiveUp) -> int | None: ...
     def recorded(self, key: str) -> Recorded | None: ...
     def head(self, queue: int) -> int: ...
     def next_number(self) -> int: ...
@@ -86,11 +88,14 @@ class Round:
         self.now = now
         self.consumers: dict[tuple[int, int, str], Consumer] = {}
         self.transactions: dict[tuple[int, str], Offset] = {}
-        self.dead_letters: list[DeadLetter] = []
+        self.dead_letters: dict[tuple[int, Offset, str], DeadLetter] = {}
+        """By message and group: there is one of each, the newest."""
+        self.replaced: set[tuple[int, int]] = set()
         self.removed: dict[tuple[int, int], DeadLetter] = {}
         self.traces: list[TraceEvent] = []
         self.recorded: dict[str, Recorded] = {}
         self.heads: dict[int, int] = {}
+        self._heads_before: dict[int, int] = {}
 
     def judge(self, change: Change) -> Outcome:
         refusal = self._refusal(change)
@@ -164,7 +169,9 @@ class Round:
 
     def _can_remove(self, removal: DeadLetterRemoval) -> bool:
         place = removal.queue, removal.number
-        return place not in self.removed and self._view.dead_letter(*place) is not None
+        if place in self.removed or place in self.replaced:
+            return False
+        return self._view.dead_letter(*place) is not None
 
     def _tail(self, append: Append) -> _Tail | None:
         tail = self._tails.get(append.partition)
@@ -172,6 +179,8 @@ class Round:
             partition = self._view.partition(append.queue, append.partition)
             if partition is None:
                 return None
+            if append.queue not in self._heads_before:
+                self._heads_before[append.queue] = self._view.head(append.queue)
             tail = self._tails[append.partition] = _Tail(partition, partition.end)
         return tail
 
@@ -248,24 +257,24 @@ class Round:
         segment = self._segment(letter.partition, letter.offset)
         if segment is None:
             return
+        if (earlier := self._view.letter_of(letter)) is not None:
+            self.replaced.add((letter.queue, earlier))
         one = segment.columns.cut(letter.offset - segment.start, letter.offset - segment.start + 1)
-        self.dead_letters.append(
-            DeadLetter(
-                number=self._view.next_number(),
-                queue=letter.queue,
-                partition=letter.partition,
-                offset=letter.offset,
-                group=letter.group,
-                error=letter.error,
-                attempts=letter.attempts,
-                failed_at=self.now,
-                payload=one.payloads[0],
-                chosen_id=one.transaction_ids[0] if one.transaction_ids else None,
-                trace=one.trace_ids[0] if one.trace_ids else None,
-                producer=one.producers[0] if one.producers else None,
-                created_at=segment.created_at,
-                encrypted=bool(segment.flag(letter.offset) & ENCRYPTED),
-            )
+        self.dead_letters[letter.partition, letter.offset, letter.group] = DeadLetter(
+            number=self._view.next_number(),
+            queue=letter.queue,
+            partition=letter.partition,
+            offset=letter.offset,
+            group=letter.group,
+            error=letter.error,
+            attempts=letter.attempts,
+            failed_at=self.now,
+            payload=one.payloads[0],
+            chosen_id=one.transaction_ids[0] if one.transaction_ids else None,
+            trace=one.trace_ids[0] if one.trace_ids else None,
+            producer=one.producers[0] if one.producers else None,
+            created_at=segment.created_at,
+            encrypted=bool(segment.flag(letter.offset) & ENCRYPTED),
         )
 
     def _segment(self, partition: int, offset: Offset) -> Segment | None:
@@ -294,11 +303,28 @@ class Round:
 
     def _place(self, segment: Segment) -> Segment:
         """Put a segment at the end of its queue's journal."""
-        position = self.heads.get(segment.queue)
-        if position is None:
-            position = self._view.head(segment.queue)
+        position = self.heads.get(segment.queue, self._heads_before[segment.queue])
         self.heads[segment.queue] = position + len(segment.columns)
         return msgspec.structs.replace(segment, position=position)
+
+
+def judge(
+    view: View, changes: Sequence[Change], *, lane: int, now: Instant
+) -> tuple[Round, list[Outcome]]:
+    """Judge changes in their order. One that meets damaged data fails alone.
+
+    It may have left a part of itself in the round, so the round is begun anew without it.
+    """
+    unreadable: dict[int, Unreadable] = {}
+    while True:
+        round_ = Round(view, lane=lane, now=now)
+        outcomes: list[Outcome] = []
+        try:
+            for index, change in enumerate(changes):
+                outcomes.append(unreadable.get(index) or round_.judge(change))
+            return round_, outcomes
+        except Corrupted as error:
+            unreadable[len(outcomes)] = Unreadable(str(error))
 
 
 def split(columns: Columns) -> Iterator[tuple[Columns, int]]:

@@ -13,7 +13,7 @@ from skep.store.rocksdb import keys
 from skep.store.rocksdb.letters import LetterRows
 from skep.store.rocksdb.removing import RemovingRows
 from skep.store.rocksdb.values import encode
-from skep.store.round import Round
+from skep.store.round import Round, judge
 
 
 class RocksStore(RemovingRows, LetterRows):
@@ -21,8 +21,7 @@ class RocksStore(RemovingRows, LetterRows):
 
     async def commit(self, changes: Sequence[Change]) -> Commit:
         self._db.check()
-        round_ = Round(self, lane=self.lane, now=self.clock.now())
-        outcomes = [round_.judge(change) for change in changes]
+        round_, outcomes = judge(self, changes, lane=self.lane, now=self.clock.now())
         segments = round_.segments()
         batch = self._batch_of(round_, segments)
         if not batch.is_empty():
