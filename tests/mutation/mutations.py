@@ -70,8 +70,8 @@ MUTATIONS = (
         (
             Change(
                 "store/rocksdb/store.py",
-                "            self._write(batch)\n            await self._db.sync()\n",
-                "            self._write(batch)\n",
+                "            await self._db.sync()\n",
+                "",
             ),
         ),
     ),

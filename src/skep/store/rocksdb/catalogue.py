@@ -68,6 +68,7 @@ class CatalogueRows(Rows):
                 made[name] = partition
         if not batch.is_empty():
             self._write(batch)
+            self._remember(made.values())
         return [made[name] for name in names]
 
     async def queues(self) -> list[Queue]:
@@ -136,9 +137,13 @@ class CatalogueRows(Rows):
 
     def _put_partition(self, batch: WriteBatch, partition: Partition) -> None:
         batch.put(keys.partition_key(partition.queue, partition.number), encode(partition))
-        if len(self._recent) >= _RECENT:
-            self._recent.clear()
-        self._recent[partition.number] = partition
+
+    def _remember(self, written: Iterable[Partition]) -> None:
+        """Keep what has been written, not before, and at once: the next to read builds on it."""
+        for partition in written:
+            if len(self._recent) >= _RECENT:
+                self._recent.clear()
+            self._recent[partition.number] = partition
 
     def _end(self, partition: int) -> Offset:
         """The end of a partition whose queue is not known; needed only if it holds nothing."""

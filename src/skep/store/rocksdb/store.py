@@ -26,6 +26,7 @@ class RocksStore(RemovingRows, LetterRows):
         batch = self._batch_of(round_, segments)
         if not batch.is_empty():
             self._write(batch)
+            self._remember(round_.partitions())
             await self._db.sync()
         return Commit(outcomes, segments)
 
