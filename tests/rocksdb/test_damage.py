@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from skep.errors import Corrupted, SkepError
 from skep.model.change import Applied, Change, Unreadable
 from skep.model.queue import Partition
 from skep.store.rocksdb.store import RocksStore
+from skep.testing.clock import ManualClock
 from tests.broker.build import drafts, make_broker, pop, pop_all
 from tests.rocksdb.build import count_numbers, open_store
 from tests.rocksdb.files import (
@@ -199,6 +201,32 @@ async def test_whoever_gives_up_a_damaged_message_disturbs_nobody_else(quick_pat
 
         assert [isinstance(result, Corrupted) for result in results] == [False, True, False]
         assert len(await pop_all(queue, batch=10)) == 4
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"retention_enabled": True, "retention_seconds": 1}, {"max_wait_time_seconds": 1}],
+    ids=["retention", "maximum wait"],
+)
+async def test_a_sweep_goes_on_behind_a_damaged_partition_and_says_so(
+    quick_path: Path, options: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = ManualClock()
+    store = RocksStore(quick_path, clock=clock)
+    async with make_broker(store, limits=Limits(cache_bytes=0)) as queue:
+        for name in ("invoices", "orders"):
+            await queue.queues.configure(name, **options)
+            await queue.pop(name)
+        damaged = await queue.push("invoices", [*drafts(1, "alice"), *drafts(1, "bob")])
+        await queue.push("orders", drafts(1))
+        flip_stored(store, damaged[0].partition_number)
+        clock.advance(2)
+
+        removed = await queue.sweep()
+
+    assert removed == 2
+    (said,) = (record.getMessage() for record in caplog.records if record.name == "skep.sweeper")
+    assert said.startswith("invoices/alice was not swept: ")
 
 
 @pytest.mark.parametrize(
