@@ -286,6 +286,20 @@ async def test_a_group_hears_that_messages_were_cleared_before_it_read_them(
     assert (payloads(delivery), delivery.truncated) == ([b"4"], 3)
 
 
+async def test_clearing_is_counted_for_a_group_although_another_pops_meanwhile(
+    queue: Broker,
+) -> None:
+    await queue.queues.configure("orders")
+    for group in ("billing", "mail"):
+        await queue.pop("orders", group=group)
+    await queue.push("orders", drafts(2))
+
+    await asyncio.gather(queue.pop("orders", group="billing"), queue.queues.clear("orders"))
+
+    await queue.push("orders", drafts(1, first=2))
+    assert (await pop(queue, group="mail")).truncated == 2
+
+
 async def test_one_partition_can_be_cleared_alone(queue: Broker) -> None:
     await queue.push("orders", [*drafts(3, "alice"), *drafts(2, "bob")])
 
