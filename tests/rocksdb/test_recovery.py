@@ -99,6 +99,21 @@ async def test_a_write_that_fails_leaves_nothing_of_itself_in_memory(tmp_path: P
 
 
 @needs_strace
+@pytest.mark.parametrize("moment", range(1, 7))
+async def test_a_store_whose_first_opening_was_cut_short_opens(tmp_path: Path, moment: int) -> None:
+    inject = f"inject=fdatasync:signal=SIGKILL:when={moment}"
+    under = ["strace", "-f", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", inject]
+    told = run_child("hold", tmp_path / "store", under=under)
+
+    store = open_store(tmp_path / "store")
+
+    await push_numbers(store, await start(store), 0, 1)
+    await store.close()
+    assert told == []
+    assert await count_numbers(tmp_path / "store") == 1
+
+
+@needs_strace
 def test_nothing_is_answered_before_the_log_was_synced(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     under = ["strace", "-f", "-y", "-o", str(trace), "-e", "trace=write,fdatasync"]
