@@ -92,12 +92,16 @@ class Broker:
             store, self._catalogue, self._committer, self.messages, reading, limits
         )
         self._sweeper = Sweeper(store, self._catalogue, self.queues, evicting)
-        self._closed = False
+        self._closing: asyncio.Task[None] | None = None
 
     # Lifetime.
 
     async def __aenter__(self) -> Self:
-        await self._catalogue.load()
+        try:
+            await self._catalogue.load()
+        except BaseException:
+            await self.close()
+            raise
         if self._sweep_interval:
             self._sweeper.start(self._sweep_interval)
         return self
@@ -111,17 +115,23 @@ class Broker:
         await self.close()
 
     async def close(self) -> None:
-        """Take nothing new, answer long polls, finish what is under way, close the store."""
-        if self._closed:
-            return
-        self._closed = self._catalogue.closed = True
-        await self._sweeper.stop()
-        self._popping.close()
-        self._catalogue.scheduler.close()
-        # Pops that were woken give their answer before the store goes away.
-        await asyncio.sleep(0)
-        await self._committer.close()
-        await self._store.close()
+        """Take nothing new, answer long polls, finish what is under way, close the store.
+
+        Once begun it goes on to its end, whoever waits for it.
+        """
+        self._catalogue.close()
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        try:
+            await self._sweeper.stop()
+            # Pops that were woken give their answer before the store goes away.
+            await asyncio.sleep(0)
+            await self._committer.close()
+        finally:
+            await self._store.close()
 
     # Messages.
 

@@ -48,6 +48,12 @@ class Catalogue:
         self.waiting = Waiting(store.clock)
         self.scheduler = Scheduler(store.clock, self.waiting, self.partitions)
 
+    def close(self) -> None:
+        """Let everybody who waits go home empty-handed, and nobody come in."""
+        self.closed = True
+        self.scheduler.close()
+        self.waiting.close()
+
     async def load(self) -> None:
         for config in await self._store.queues():
             queue = self._add_queue(config)

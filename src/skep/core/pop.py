@@ -64,7 +64,6 @@ class Popping:
         self._queues = queues
         self._groups = groups
         self._taking = taking
-        self._closed = False
 
     async def pop(self, request: PopRequest) -> Delivery | None:
         sleeper = Sleeper()
@@ -91,17 +90,12 @@ class Popping:
                         lease_seconds=request.lease_seconds,
                     ),
                 )
-            if delivery is not None or self._clock.now() >= until:
+            if delivery is not None or self._catalogue.closed or self._clock.now() >= until:
                 return delivery
             sleeper.pass_on()
             await self._catalogue.waiting.park(sleeper, _places(request, groups, only), until)
-            if self._closed:
+            if self._catalogue.closed:
                 return None
-
-    def close(self) -> None:
-        """Let everybody who waits go home empty-handed."""
-        self._closed = True
-        self._catalogue.waiting.close()
 
     async def _candidates(self, request: PopRequest) -> list[GroupState]:
         """The request's group in each queue that may serve it, the most urgent first."""
