@@ -39,6 +39,7 @@ from skep.model.names import (
     check_count,
     check_label,
     check_lease_id,
+    check_name,
     check_text,
     to_datetime,
 )
@@ -98,13 +99,17 @@ class Broker:
         )
         self.maintenance = Maintenance(store, self._catalogue, self)
         self._sweeper = Sweeper(store, self._catalogue, self.queues, evicting)
-        self._closed = False
+        self._closing: asyncio.Task[None] | None = None
 
     # Lifetime.
 
     async def __aenter__(self) -> Self:
-        await self._catalogue.load()
-        await self.maintenance.load()
+        try:
+            await self._catalogue.load()
+            await self.maintenance.load()
+        except BaseException:
+            await self.close()
+            raise
         if self._sweep_interval:
             self._sweeper.start(self._sweep_interval)
         return self
@@ -119,21 +124,27 @@ class Broker:
 
     def drain(self) -> None:
         """Answer every long poll now, those to come too: the broker will be closed soon."""
-        self._popping.close()
+        self._catalogue.waiting.close()
 
     async def close(self) -> None:
-        """Take nothing new, answer long polls, finish what is under way, close the store."""
-        if self._closed:
-            return
-        self._closed = self._catalogue.closed = True
-        await self._sweeper.stop()
-        await self.maintenance.close()
-        self._popping.close()
-        self._catalogue.scheduler.close()
-        # Pops that were woken give their answer before the store goes away.
-        await asyncio.sleep(0)
-        await self._committer.close()
-        await self._store.close()
+        """Take nothing new, answer long polls, finish what is under way, close the store.
+
+        Once begun it goes on to its end, whoever waits for it.
+        """
+        self._catalogue.close()
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        try:
+            await self._sweeper.stop()
+            await self.maintenance.close()
+            # Pops that were woken give their answer before the store goes away.
+            await asyncio.sleep(0)
+            await self._committer.close()
+        finally:
+            await self._store.close()
 
     # Messages.
 
@@ -147,7 +158,7 @@ class Broker:
         """
         self._check_open()
         batch = Batch(queue, drafts, self._limits)
-        check_label("producer", producer)
+        producer = check_label("producer", producer)
         appends = self._pushing.known(batch, producer)
         if appends is None:
             outcome = await self._push_carefully(batch, producer)
@@ -194,11 +205,11 @@ class Broker:
         """
         self._check_open()
         request = PopRequest(
-            queue=queue,
-            group=group,
-            partition=partition,
-            namespace=namespace,
-            task=task,
+            queue=check_label("queue", queue),
+            partition=check_label("partition", partition),
+            namespace=check_label("namespace", namespace),
+            task=check_label("task", task),
+            group=check_name("group", group),
             batch=batch,
             partitions=partitions,
             wait=wait,
@@ -307,7 +318,7 @@ def _lease_id(lease: Delivery | str) -> LeaseId:
 
 
 def _verdicts(messages: Iterable[Message], status: Status, error: str) -> list[Verdict]:
-    check_text("error", error)
+    error = check_text("error", error)
     if not isinstance(messages, Iterable):
         raise Invalid("messages", f"must be messages, not {type(messages).__name__}")
     messages = list(messages)

@@ -87,7 +87,9 @@ class Batch:
         if self.ids.count(None) != len(self.ids):
             for index, chosen in enumerate(self.ids):
                 if chosen is not None:
-                    check_transaction_id(f"drafts[{index}].transaction_id", chosen)
+                    self.ids[index] = check_transaction_id(
+                        f"drafts[{index}].transaction_id", chosen
+                    )
         if self.traces.count(None) != len(self.traces):
             for index, trace in enumerate(self.traces):
                 if trace is not None and (not isinstance(trace, UUID) or not trace.int):
@@ -206,7 +208,8 @@ def _by_partition(names: list[str]) -> dict[str, Sequence[int]]:
         return {check_name("drafts[0].partition", names[0]): range(len(names))}
     indexes: dict[str, list[int]] = {}
     for index, name in enumerate(names):
-        if type(name) is not str or name not in indexes:
-            indexes[check_name(f"drafts[{index}].partition", name)] = []
-        indexes[name].append(index)
+        known = indexes.get(name) if type(name) is str else None
+        if known is None:
+            known = indexes.setdefault(check_name(f"drafts[{index}].partition", name), [])
+        known.append(index)
     return dict(indexes)

@@ -115,18 +115,19 @@ class Queues:
 
     async def _pin(self, partition: PartitionState) -> None:
         """Write down where groups without a state are, so that they learn what they missed."""
-        updates = tuple(
+        updates = [
             group.update(partition, replace(group.consumer(partition), version=1))
             for group in partition.queue.groups.values()
             if group.consumer(partition).version == 0
-        )
-        if updates:
-            # Stale if a pop was faster: then there is a state, which is all that is needed.
-            await self._committer.submit(Change(consumers=updates))
+        ]
+        for update in updates:
+            # Stale if a pop was faster: then there is a state, which is all that is needed. Each
+            # in a change of its own, because a pop of one group says nothing about the others.
+            await self._committer.submit(Change(consumers=(update,)))
 
     async def delete(self, queue: str) -> None:
         """Remove a queue with all its messages, groups, dead letters and traces."""
-        await self._catalogue.forget_queue(self._catalogue.queue(queue))
+        await self._catalogue.forget_queue(queue)
 
     async def removals(self, queue: str, *, limit: int = 100) -> Sequence[Removal]:
         """The retention history, newest first."""

@@ -1,8 +1,8 @@
 """How an embedded store judges the changes of one commit, each against the ones before it.
 
 A round reads what is stored through a ``View``, keeps beside it what its own changes make of
-that, and hands the store everything to write at once. It touches nothing itself: if the write
-fails, nothing has happened.
+that, and hands the store everything to write at once. It reads all it needs while it judges, and
+touches nothing itself: if the write fails, nothing has happened.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ from uuid import UUID
 
 import msgspec
 
-from skep.errors import Invalid
+from skep.errors import Corrupted, Invalid
 from skep.model.address import address_of
 from skep.model.change import (
     Append,
@@ -29,12 +29,13 @@ from skep.model.change import (
     Outcome,
     Reused,
     Stale,
+    Unreadable,
 )
 from skep.model.consumer import Consumer
 from skep.model.dead_letter import DeadLetter
 from skep.model.entry import Entry
 from skep.model.names import Instant, Offset
-from skep.model.queue import Partition
+from skep.model.queue import Partition, Subscription
 from skep.model.segment import DELETED, ENCRYPTED, Columns, Segment, concat
 from skep.model.trace import TraceEvent
 
@@ -61,11 +62,12 @@ class View(Protocol):
     """What is stored, as a round needs to see it."""
 
     def partition(self, queue: int, partition: int) -> Partition | None: ...
-    def subscribed(self, queue: int, group: str) -> bool: ...
+    def subscription(self, queue: int, group: str) -> Subscription | None: ...
     def consumer(self, queue: int, partition: int, group: str) -> Consumer | None: ...
     def find_offsets(self, partition: int, ids: Sequence[str]) -> list[Offset | None]: ...
     def segment(self, partition: int, offset: Offset) -> Segment | None: ...
     def dead_letter(self, queue: int, number: int) -> DeadLetter | None: ...
+    def letter_of(self, letter: GiveUp) -> int | None: ...
     def recorded(self, key: str) -> Recorded | None: ...
     def head(self, queue: int) -> int: ...
     def next_number(self) -> int: ...
@@ -89,12 +91,15 @@ class Round:
         self.consumers: dict[tuple[int, int, str], Consumer] = {}
         self.transactions: dict[int, dict[str, Offset]] = {}
         """Where chosen ids are that this round appended, by partition."""
-        self.dead_letters: list[DeadLetter] = []
+        self.dead_letters: dict[tuple[int, Offset, str], DeadLetter] = {}
+        """By message and group: there is one of each, the newest."""
+        self.replaced: set[tuple[int, int]] = set()
         self.removed: dict[tuple[int, int], DeadLetter] = {}
         self.traces: list[TraceEvent] = []
         self.recorded: dict[str, Recorded] = {}
         self.entries: dict[tuple[str, str], Entry | None] = {}
         self.heads: dict[int, int] = {}
+        self._heads_before: dict[int, int] = {}
 
     def judge(self, change: Change) -> Outcome:
         refusal = self._refusal(change)
@@ -126,8 +131,10 @@ class Round:
         made: list[Segment] = []
         for tail in self._tails.values():
             if tail.parts:
-                made += self._cut(tail, self._head(tail.partition.queue))
-                self.heads[tail.partition.queue] += tail.end - tail.partition.end
+                queue = tail.partition.queue
+                position = self.heads.get(queue, self._heads_before[queue])
+                made += self._cut(tail, position)
+                self.heads[queue] = position + tail.end - tail.partition.end
         return made
 
     def partitions(self) -> list[Partition]:
@@ -165,8 +172,11 @@ class Round:
         current = self.consumers.get(place) or self._view.consumer(*place)
         if (current.version if current else 0) != update.expected:
             return Stale()
-        if not self._view.subscribed(update.queue, update.group):
+        subscription = self._view.subscription(update.queue, update.group)
+        if subscription is None:
             return Gone()
+        if subscription.id != update.subscription:
+            return Stale()
         if current is None and self._view.partition(update.queue, update.partition) is None:
             return Gone()
         if update.under_lease and (
@@ -177,7 +187,9 @@ class Round:
 
     def _can_remove(self, removal: DeadLetterRemoval) -> bool:
         place = removal.queue, removal.number
-        return place not in self.removed and self._view.dead_letter(*place) is not None
+        if place in self.removed or place in self.replaced:
+            return False
+        return self._view.dead_letter(*place) is not None
 
     def _tail(self, append: Append) -> _Tail | None:
         tail = self._tails.get(append.partition)
@@ -185,6 +197,8 @@ class Round:
             partition = self._view.partition(append.queue, append.partition)
             if partition is None:
                 return None
+            if append.queue not in self._heads_before:
+                self._heads_before[append.queue] = self._view.head(append.queue)
             tail = self._tails[append.partition] = _Tail(partition, partition.end)
         return tail
 
@@ -275,24 +289,24 @@ class Round:
         segment = self._segment(letter.partition, letter.offset)
         if segment is None:
             return
+        if (earlier := self._view.letter_of(letter)) is not None:
+            self.replaced.add((letter.queue, earlier))
         one = segment.columns.cut(letter.offset - segment.start, letter.offset - segment.start + 1)
-        self.dead_letters.append(
-            DeadLetter(
-                number=self._view.next_number(),
-                queue=letter.queue,
-                partition=letter.partition,
-                offset=letter.offset,
-                group=letter.group,
-                error=letter.error,
-                attempts=letter.attempts,
-                failed_at=self.now,
-                payload=one.payloads[0],
-                chosen_id=one.transaction_ids[0] if one.transaction_ids else None,
-                trace=one.trace_ids[0] if one.trace_ids else None,
-                producer=one.producers[0] if one.producers else None,
-                created_at=segment.created_at,
-                encrypted=bool(segment.flag(letter.offset) & ENCRYPTED),
-            )
+        self.dead_letters[letter.partition, letter.offset, letter.group] = DeadLetter(
+            number=self._view.next_number(),
+            queue=letter.queue,
+            partition=letter.partition,
+            offset=letter.offset,
+            group=letter.group,
+            error=letter.error,
+            attempts=letter.attempts,
+            failed_at=self.now,
+            payload=one.payloads[0],
+            chosen_id=one.transaction_ids[0] if one.transaction_ids else None,
+            trace=one.trace_ids[0] if one.trace_ids else None,
+            producer=one.producers[0] if one.producers else None,
+            created_at=segment.created_at,
+            encrypted=bool(segment.flag(letter.offset) & ENCRYPTED),
         )
 
     def _segment(self, partition: int, offset: Offset) -> Segment | None:
@@ -325,18 +339,31 @@ class Round:
             position += len(columns.payloads)
         return made
 
-    def _head(self, queue: int) -> int:
-        """Where the journal of a queue ends, with what this round has put there."""
-        if queue not in self.heads:
-            self.heads[queue] = self._view.head(queue)
-        return self.heads[queue]
-
 
 def _append_all(tail: _Tail, append: Append) -> Appended:
     first = tail.end
     tail.parts.append(append.columns)
     tail.end += len(append.columns.payloads)
     return Appended(append.partition, list(range(first, tail.end)))
+
+
+def judge(
+    view: View, changes: Sequence[Change], *, lane: int, now: Instant
+) -> tuple[Round, list[Outcome]]:
+    """Judge changes in their order. One that meets damaged data fails alone.
+
+    It may have left a part of itself in the round, so the round is begun anew without it.
+    """
+    unreadable: dict[int, Unreadable] = {}
+    while True:
+        round_ = Round(view, lane=lane, now=now)
+        outcomes: list[Outcome] = []
+        try:
+            for index, change in enumerate(changes):
+                outcomes.append(unreadable.get(index) or round_.judge(change))
+            return round_, outcomes
+        except Corrupted as error:
+            unreadable[len(outcomes)] = Unreadable(str(error))
 
 
 def split(columns: Columns) -> Iterable[tuple[Columns, int]]:
