@@ -49,6 +49,16 @@ class Route:
     def __post_init__(self) -> None:
         parts = (part for part in self.path.split("/") if part.startswith("{"))
         object.__setattr__(self, "names", tuple(part[1:-1] for part in parts))
+        self._check()
+
+    def _check(self) -> None:
+        """A route that forgot who may use it would be open to all: it does not even exist."""
+        if not isinstance(self.needs, Permission):
+            raise TypeError(f"{self.method} {self.path} does not say what it needs")
+        if not callable(self.queues):
+            raise TypeError(f"{self.method} {self.path} does not say which queues it is about")
+        if "queue" in self.names and self.queues is no_queue:
+            raise TypeError(f"{self.method} {self.path} names a queue and says it is about none")
 
 
 class Router:

@@ -1,7 +1,6 @@
 """Popping, with long poll."""
 
 import asyncio
-from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 from skep.errors import Forbidden, Invalid
 from skep.http.access import Permission
 from skep.http.call import Call, Reply
-from skep.http.routing import Route, named_queue
+from skep.http.routing import Route, named_queue, no_queue
 from skep.model.message import Delivery
 from skep.model.names import QUEUE_MODE
 from skep.wire.pop import MAX_TIMEOUT, PausedAnswer, PopAnswer, PopQuery, to_answer
@@ -93,10 +92,6 @@ def _instant(text: str | None) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _no_queue(call: Call) -> Iterable[str]:
-    return ()
-
-
 def _route(path: str, queues: Any, about: str) -> Route:
     return Route(
         method="GET",
@@ -124,7 +119,7 @@ ROUTES = (
     ),
     _route(
         "/api/v1/pop",
-        _no_queue,
+        no_queue,
         "Lease the next messages of the queues with a namespace or a task, "
         "the highest priority first; 204 if there are none.",
     ),
