@@ -2,12 +2,9 @@
 
 import asyncio
 import gzip
-import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-import httpx
 import pytest
 
 from skep.errors import Invalid, Unauthenticated, Unavailable
@@ -20,6 +17,7 @@ from skep.http.jwks import (
 )
 from skep.http.tokens import Expected, Tokens
 from skep.testing.clock import ManualClock
+from tests.http.provider import URL, Provider, endless, once
 from tests.http.signing import (
     ED25519,
     OTHER_RSA,
@@ -31,70 +29,6 @@ from tests.http.signing import (
     seconds,
     sign,
 )
-
-URL = "https://id.example/keys"
-
-
-def _response(status: int, headers: dict[str, str], body: AsyncIterator[bytes]) -> httpx.Response:
-    return httpx.Response(status, headers=headers, content=body)
-
-
-async def _once(body: bytes) -> AsyncIterator[bytes]:
-    yield body
-
-
-async def _endless() -> AsyncIterator[bytes]:
-    while True:
-        yield b" " * 4096
-
-
-class Provider(httpx.AsyncBaseTransport):
-    """Publishes ``keys``, or answers as it is told; ``fetches`` counts how often it is asked."""
-
-    def __init__(self, *keys: dict[str, Any]) -> None:
-        self.keys = list(keys)
-        self.fetches = 0
-        self.answer: Callable[[httpx.Request], Awaitable[httpx.Response]] | None = None
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        self.fetches += 1
-        if self.answer is not None:
-            return await self.answer(request)
-        return self.publish()
-
-    def publish(self) -> httpx.Response:
-        return _response(200, {}, _once(json.dumps({"keys": self.keys}).encode()))
-
-    def say(self, status: int, headers: dict[str, str], body: AsyncIterator[bytes]) -> None:
-        async def answer(request: httpx.Request) -> httpx.Response:
-            return _response(status, headers, body)
-
-        self.answer = answer
-
-    def be_slow(self) -> asyncio.Event:
-        """It answers when the event is set."""
-        gate = asyncio.Event()
-
-        async def answer(request: httpx.Request) -> httpx.Response:
-            await gate.wait()
-            return self.publish()
-
-        self.answer = answer
-        return gate
-
-    def be_away(self) -> None:
-        async def answer(request: httpx.Request) -> httpx.Response:
-            raise httpx.ConnectError("nobody is there")
-
-        self.answer = answer
-
-    def be_back(self) -> None:
-        self.answer = None
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
 
 
 @pytest.fixture
@@ -293,7 +227,7 @@ async def test_no_token_is_believed_before_the_provider_has_answered(
         ((200, {}, b'{"keys": [{"kid": "\xff"}]}'), "not a set of keys"),
         ((200, {"content-encoding": "gzip"}, gzip.compress(b'{"keys": []}')), "compressed"),
         ((200, {}, b" " * (MAX_BYTES + 1)), "larger than"),
-        ((200, {}, _endless), "larger than"),
+        ((200, {}, endless), "larger than"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -307,7 +241,7 @@ async def test_an_answer_that_is_no_set_of_keys_changes_nothing(
 ) -> None:
     await tokens.verify(signed())
     status, headers, content = answer
-    provider.say(status, headers, content() if callable(content) else _once(content))
+    provider.say(status, headers, content() if callable(content) else once(content))
     clock.advance(FRESH_SECONDS)
 
     verified = await tokens.verify(signed())

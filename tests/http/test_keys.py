@@ -24,11 +24,6 @@ UNKNOWN = "the key is not known, or was revoked"
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "keys.json"
 
@@ -59,14 +54,14 @@ def later(clock: ManualClock) -> None:
 
 
 def test_a_key_has_256_bits_of_chance_and_only_its_hash_is_kept() -> None:
-    text, entry = create_key(["producer"])
+    key = create_key(["producer"])
 
-    form = re.fullmatch(r"skep_([0-9a-z]+)_([0-9a-f]{64})", text)
+    form = re.fullmatch(r"skep_([0-9a-z]+)_([0-9a-f]{64})", key.text)
 
     assert form is not None
-    assert entry.id == form[1]
-    assert entry.hash == sha256(form[2].encode()).hexdigest()
-    assert form[2] not in repr(entry)
+    assert key.entry.id == form[1]
+    assert key.entry.hash == sha256(form[2].encode()).hexdigest()
+    assert form[2] not in repr(key)
 
 
 def test_no_two_keys_are_alike() -> None:

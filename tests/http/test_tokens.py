@@ -48,11 +48,6 @@ HS256 = from_secret(SECRET)
 RS256 = VerifyingKey("RS256", RSA.public_key())
 
 
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
 async def verify(
     token: str, *, key: VerifyingKey = HS256, clock: ManualClock | None = None, **expected: Any
 ) -> Verified:

@@ -10,10 +10,11 @@ import os
 import secrets
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import msgspec
 
@@ -44,10 +45,11 @@ class ApiKey(
     expires_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
 
 
-class NewKey(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class NewKey:
     """``text`` is for who will use the key, and cannot be had again; ``entry`` for the file."""
 
-    text: str
+    text: str = field(repr=False)
     entry: ApiKey
 
 

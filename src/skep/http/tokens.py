@@ -6,7 +6,7 @@ where to look for one.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -33,9 +33,10 @@ _BROUGHT_ALONG = ("crit", "jku", "jwk", "x5c", "x5u")
 _signatures = jwt.PyJWS(algorithms=["HS256", "RS256", "EdDSA"])
 
 
-class VerifyingKey(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class VerifyingKey:
     algorithm: str
-    key: bytes | RSAPublicKey | Ed25519PublicKey
+    key: bytes | RSAPublicKey | Ed25519PublicKey = field(repr=False)
 
 
 class VerifyingKeys(Protocol):
