@@ -12,7 +12,6 @@ from skep.http.keys import create_key
 from skep.settings import Settings
 from tests.http.signing import ED25519, SECRET, write_pem
 
-
 # Whom it asks.
 
 
