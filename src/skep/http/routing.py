@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import unquote_to_bytes
 
-from skep.errors import Invalid
+from skep.errors import Forbidden, Invalid
 from skep.http.access import Permission
 from skep.http.call import Call, Reply
 
@@ -16,6 +16,11 @@ Queues: TypeAlias = Callable[[Call], Iterable[str]]
 def no_queue(call: Call) -> Iterable[str]:
     """For a route that is about no queue in particular, and shows only what the caller may see."""
     return ()
+
+
+def every_queue(call: Call) -> Iterable[str]:
+    """For a route that touches queues which nobody names: not for who is for some only."""
+    raise Forbidden("this touches every queue, and you are for some of them only")
 
 
 def named_queue(call: Call) -> Iterable[str]:
