@@ -13,7 +13,6 @@ from skep.http.access import ANYBODY, NOBODY, Permission, Principal
 from skep.http.jwks import PublishedKeys
 from skep.http.keys import PREFIX, ApiKeys
 from skep.http.tokens import (
-    MAX_BYTES,
     Expected,
     Now,
     OneKey,
@@ -74,8 +73,6 @@ class GuardedDoor:
         )
 
     async def _recognise(self, shown: bytes) -> Principal:
-        if len(shown) > MAX_BYTES:
-            raise Unauthenticated(f"the token is larger than {MAX_BYTES} bytes")
         if shown.startswith(PREFIX.encode()):
             return self._verify_key(shown)
         if self._tokens is None:

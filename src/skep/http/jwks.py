@@ -141,12 +141,11 @@ def _decode(body: bytes) -> dict[str, VerifyingKey]:
 
 
 def _to_key(published: dict[str, Any]) -> VerifyingKey | None:
-    if published.get("kty") not in ("RSA", "OKP") or published.get("use", "sig") != "sig":
-        return None
+    """None for what is not ours to verify with: secrets, other kinds, keys for encryption."""
     try:
         key = to_verifying_key(jwt.PyJWK(published).key)
     except (jwt.PyJWTError, ValueError, TypeError):
         return None
     if key is None or published.get("alg", key.algorithm) != key.algorithm:
         return None
-    return key
+    return key if published.get("use", "sig") == "sig" else None

