@@ -173,6 +173,11 @@ def _queues_of_lease(call: Call) -> Iterable[str]:
     return call.broker.addresses.queues_of_lease(check_lease_id("leaseId", call.params["lease"]))
 
 
+def _queues_of_settlement(call: Call) -> Iterable[str]:
+    named: SettleBody = call.body
+    return {*_queues_of_lease(call), *queues_of(call.broker, named.verdicts or ())}
+
+
 def _post(path: str, handler: Any, queues: Any, about: str, body: Any, answer: Any) -> Route:
     return Route(
         method="POST",
@@ -206,7 +211,7 @@ ROUTES = (
     _post(
         "/api/v1/lease/{lease}/settle",
         settle,
-        _queues_of_lease,
+        _queues_of_settlement,
         "Settle messages of a lease by their offsets; all that it holds if none are named.",
         SettleBody,
         Settlement,
