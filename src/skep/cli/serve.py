@@ -16,7 +16,8 @@ from skep.core.encryption import KeyRing
 from skep.core.limits import Limits
 from skep.errors import Invalid
 from skep.http.app import App
-from skep.http.auth import OpenDoor
+from skep.http.auth import build_authenticator
+from skep.http.exposure import check_exposure
 from skep.http.limits import DoorLimits
 from skep.http.origin import LOCAL, Origins
 from skep.http.routes import all_routes
@@ -77,6 +78,8 @@ def serve(
 
 async def run(settings: Settings) -> None:
     """Open the store, serve, and close it again."""
+    check_exposure(settings)
+    authenticator = build_authenticator(settings)
     limits = DoorLimits(
         body_bytes=settings.body_bytes,
         receive_seconds=settings.receive_seconds,
@@ -98,7 +101,7 @@ async def run(settings: Settings) -> None:
         limits=Limits(payload_bytes=settings.payload_bytes),
         sweep_interval=settings.sweep_seconds,
     ) as broker:
-        app = App(broker, all_routes(), authenticator=OpenDoor(), origins=origins, limits=limits)
+        app = App(broker, all_routes(), authenticator=authenticator, origins=origins, limits=limits)
         server = Server(app, broker, address, limits=limits, started=partial(welcome, settings))
         _spare_the_collector()
         await server.serve()
