@@ -58,6 +58,7 @@ class PopAnswer(Body, frozen=True, kw_only=True):
     partition_id: UUID
     lease_id: str
     lease_expires_at: datetime | None
+    lease_seconds: int | None
     consumer_group: str
     partitions_claimed: int
     truncated: int
@@ -81,6 +82,7 @@ def to_answer(delivery: Delivery) -> PopAnswer:
         partition_id=ids[first.partition_number],
         lease_id=lease_id,
         lease_expires_at=delivery.expires_at,
+        lease_seconds=delivery.lease_seconds,
         consumer_group=delivery.group,
         partitions_claimed=len(ids),
         truncated=delivery.truncated,
