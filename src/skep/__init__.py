@@ -2,6 +2,7 @@
 
 from skep import errors
 from skep.client.async_client import AsyncClient
+from skep.client.producer import AsyncProducer
 from skep.client.retry import Retry
 from skep.client.sync_client import Client
 from skep.core.broker import Broker
@@ -15,6 +16,7 @@ from skep.model.queue import Queue, QueueOptions
 __all__ = [
     "Ack",
     "AsyncClient",
+    "AsyncProducer",
     "Broker",
     "Client",
     "Delivery",

@@ -11,7 +11,7 @@ from skep import AsyncClient, Broker, Client
 from skep.client.retry import Retry
 from skep.testing.clock import ManualClock
 from tests.client.blocking import in_threads
-from tests.client.faults import Faulty, FaultyBlocking, Weather
+from tests.client.faults import Faulty, FaultyBlocking, Gate, Weather
 from tests.client.serving import make_app, serving
 
 AT_ONCE = Retry(attempts=4, max_delay=0)
@@ -64,6 +64,18 @@ async def queue(broker: Broker, weather: Weather) -> AsyncIterator[AsyncClient]:
         yield client
 
 
-def async_client(broker: Broker, weather: Weather) -> AsyncClient:
+@pytest.fixture
+def gate(broker: Broker, weather: Weather) -> Gate:
+    return Gate(Faulty(httpx.ASGITransport(make_app(broker)), weather))
+
+
+@pytest.fixture
+async def gated(gate: Gate) -> AsyncIterator[AsyncClient]:
+    """A client whose requests the test lets pass."""
+    async with AsyncClient(retry=Retry(attempts=1), transport=gate) as client:
+        yield client
+
+
+def async_client(broker: Broker, weather: Weather, retry: Retry = AT_ONCE) -> AsyncClient:
     transport = Faulty(httpx.ASGITransport(make_app(broker)), weather)
-    return AsyncClient("http://127.0.0.1", retry=AT_ONCE, transport=transport)
+    return AsyncClient("http://127.0.0.1", retry=retry, transport=transport)

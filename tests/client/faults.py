@@ -1,5 +1,6 @@
 """Transports that lose things on the way, as networks do."""
 
+import asyncio
 import enum
 from collections import deque
 
@@ -57,6 +58,47 @@ class Faulty(httpx.AsyncBaseTransport):
             await response.aclose()
         break_after(fault)
         return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class Gate(httpx.AsyncBaseTransport):
+    """Requests come to it, and go on one by one when the test says so."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+        self._inner = inner
+        self._turns: list[asyncio.Future[Fault]] = []
+        self._came = asyncio.Condition()
+        self.is_open = False
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if not self.is_open:
+            turn = asyncio.get_running_loop().create_future()
+            async with self._came:
+                self._turns.append(turn)
+                self._came.notify_all()
+            break_before(await turn)
+        return await self._inner.handle_async_request(request)
+
+    async def until(self, waiting: int) -> None:
+        """Wait until so many requests stand before the gate."""
+        async with self._came:
+            await self._came.wait_for(lambda: len(self._turns) >= waiting)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._turns)
+
+    def let(self, fault: Fault = Fault.NONE) -> None:
+        """Let the one go on that came first."""
+        self._turns.pop(0).set_result(fault)
+
+    def open(self) -> None:
+        """Let all go on, those to come too."""
+        self.is_open = True
+        while self._turns:
+            self.let()
 
     async def aclose(self) -> None:
         await self._inner.aclose()
