@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long lint format bench lock clean tools
+.PHONY: help run test test-long lint sync format bench lock clean tools
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -20,11 +20,15 @@ test: $(READY) tools lint ## Run every suite
 test-long: $(READY) tools ## Crash, kill and search for hours rather than minutes
 	SKEP_EXAMPLES=2000 SKEP_KILLS=200 $(BIN)/python -m pytest -n 2 tests/machine tests/faults --timeout 7200
 
-lint: $(READY) ## Check style, types and the direction of imports
+lint: $(READY) ## Check style, types, the direction of imports and generated code
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tools/generate_sync.py --check
+
+sync: $(READY) ## Write the blocking client from the asynchronous one
+	$(BIN)/python tools/generate_sync.py
 
 format: $(READY) ## Put the code into shape
 	$(BIN)/ruff check --fix .

@@ -62,6 +62,7 @@ async def test_a_delivery_says_when_its_lease_ends(queue: Broker, clock: ManualC
     delivery = await pop(queue)
 
     assert delivery.expires_at == moment(clock, 300)
+    assert delivery.lease_seconds == 300
 
 
 async def test_a_lease_lasts_as_long_as_the_queue_says(queue: Broker, clock: ManualClock) -> None:
@@ -71,6 +72,7 @@ async def test_a_lease_lasts_as_long_as_the_queue_says(queue: Broker, clock: Man
     delivery = await pop(queue)
 
     assert delivery.expires_at == moment(clock, 20)
+    assert delivery.lease_seconds == 20
     clock.advance(20)
     assert offsets(await pop(queue)) == [0]
 
@@ -84,6 +86,7 @@ async def test_a_pop_may_ask_for_a_lease_of_its_own_length(
     delivery = await pop(queue, lease_seconds=60)
 
     assert delivery.expires_at == moment(clock, 60)
+    assert delivery.lease_seconds == 60
     clock.advance(59)
     assert await queue.pop("orders") is None
 

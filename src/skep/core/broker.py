@@ -33,17 +33,16 @@ from skep.core.transact import Transacting
 from skep.errors import Invalid, QueueNotFound
 from skep.model.change import Applied, Change, Outcome
 from skep.model.message import Delivery, Draft, Message, Receipt
-from skep.model.names import (
-    QUEUE_MODE,
-    LeaseId,
-    check_count,
-    check_label,
-    check_lease_id,
-    check_name,
-    check_text,
-    to_datetime,
+from skep.model.names import QUEUE_MODE, LeaseId, check_count, check_label, check_name, to_datetime
+from skep.model.operation import (
+    Operation,
+    Settlement,
+    Transaction,
+    Verdict,
+    lease_id_of,
+    messages_of,
+    verdicts_on,
 )
-from skep.model.operation import Operation, Settlement, Status, Transaction, Verdict
 from skep.store.protocol import Store, StoreStats
 
 
@@ -226,8 +225,8 @@ class Broker:
     ) -> Settlement:
         """Acknowledge messages of a delivery; all of them if none are named."""
         if messages is None:
-            return await self._settle(_lease_id(lease), None)
-        return await self.settle(lease, _verdicts(messages, "completed", ""))
+            return await self._settle(lease_id_of(lease), None)
+        return await self.settle(lease, verdicts_on(messages, "completed"))
 
     async def fail(
         self,
@@ -241,20 +240,16 @@ class Broker:
         If all that was delivered of a partition fails it comes again after the queue's
         ``retry_delay``, up to ``retry_limit`` times. If only some do, these become dead letters.
         """
-        if messages is None:
-            if not isinstance(lease, Delivery):
-                raise Invalid("messages", "must be given with a lease id")
-            messages = lease.messages
-        return await self.settle(lease, _verdicts(messages, "failed", error))
+        return await self.settle(lease, verdicts_on(messages_of(lease, messages), "failed", error))
 
     async def settle(self, lease: Delivery | str, verdicts: Sequence[Verdict]) -> Settlement:
         """Say of each message what became of it. A late call raises ``LeaseLost``."""
-        return await self._settle(_lease_id(lease), verdicts)
+        return await self._settle(lease_id_of(lease), verdicts)
 
     async def extend(self, lease: Delivery | str, seconds: int) -> datetime:
         """Keep a lease for at least ``seconds`` from now; return when it ends."""
         self._check_open()
-        lease_id = _lease_id(lease)
+        lease_id = lease_id_of(lease)
         check_count("seconds", seconds, least=1, most=self._limits.lease_seconds)
         _, until = await self._transacting.decide(
             lambda plan: self._settling.extend(plan, lease_id, seconds)
@@ -307,23 +302,3 @@ class Broker:
 
     def _check_open(self) -> None:
         self._catalogue.check_open()
-
-
-def _lease_id(lease: Delivery | str) -> LeaseId:
-    if isinstance(lease, Delivery):
-        if lease.lease_id is None:
-            raise Invalid("lease", "this delivery was acknowledged when it was popped")
-        return lease.lease_id
-    return check_lease_id("lease", lease)
-
-
-def _verdicts(messages: Iterable[Message], status: Status, error: str) -> list[Verdict]:
-    error = check_text("error", error)
-    if not isinstance(messages, Iterable):
-        raise Invalid("messages", f"must be messages, not {type(messages).__name__}")
-    messages = list(messages)
-    if not messages or not all(isinstance(message, Message) for message in messages):
-        raise Invalid("messages", "must be messages, at least one")
-    return [
-        Verdict(message.partition_number, message.offset, status, error) for message in messages
-    ]

@@ -78,9 +78,13 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started and self._started:
-            # Port 0 leaves the choice to the system.
-            port = self.servers[0].sockets[0].getsockname()[1]
-            self._started(replace(self._address, port=port))
+            self._started(replace(self._address, port=self.port))
+
+    @property
+    def port(self) -> int:
+        """Where it listens: port 0 leaves the choice to the system."""
+        listening: socket.socket = self.servers[0].sockets[0]
+        return int(listening.getsockname()[1])
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -205,6 +205,7 @@ def _acked(
         transaction_id=operation.transaction_id if isinstance(operation, AckOperation) else None,
         completed=settlement.completed if settlement else None,
         dlq=place in settlement.given_up if settlement and place else None,
+        settlement=None if isinstance(operation, AckOperation) else settlement,
     )
 
 
