@@ -18,6 +18,8 @@ from skep.core.evict import Evicting
 from skep.core.groups import Groups
 from skep.core.limits import Limits
 from skep.core.messages import Messages
+from skep.core.meter import Meter
+from skep.core.metrics import Metrics
 from skep.core.pop import Popping, PopRequest
 from skep.core.push import Batch, Pushing
 from skep.core.queues import Queues
@@ -28,19 +30,18 @@ from skep.core.sweeper import Sweeper
 from skep.core.take import Taking
 from skep.core.traces import Traces
 from skep.core.transact import Transacting
+from skep.core.verdicts import lease_of, verdicts_on
 from skep.errors import Invalid, QueueNotFound
-from skep.model.change import Applied, Change
+from skep.model.change import Applied, Change, Commit
 from skep.model.message import Delivery, Draft, Message, Receipt
 from skep.model.names import (
     QUEUE_MODE,
     LeaseId,
     check_count,
     check_label,
-    check_lease_id,
-    check_text,
     to_datetime,
 )
-from skep.model.operation import Operation, Settlement, Status, Transaction, Verdict
+from skep.model.operation import Operation, Settlement, Transaction, Verdict
 from skep.store.protocol import Store, StoreStats
 
 
@@ -73,7 +74,9 @@ class Broker:
         self._limits = limits
         self._sweep_interval = sweep_interval
         self._catalogue = Catalogue(store, cache_bytes=limits.cache_bytes)
-        self._committer = Committer(store, self._catalogue.follow, capacity=limits.pending_bytes)
+        self.metrics = Metrics(store.clock)
+        self._meter = Meter(store.clock, self._catalogue, self.metrics)
+        self._committer = Committer(store, self._follow, capacity=limits.pending_bytes)
         reading = Reading(store, self._catalogue, keys)
         evicting = Evicting(store, self._catalogue, self._committer, reading)
         claiming = Claiming(store.clock, self._catalogue, reading)
@@ -200,8 +203,8 @@ class Broker:
     ) -> Settlement:
         """Acknowledge messages of a delivery; all of them if none are named."""
         if messages is None:
-            return await self._settle(_lease_id(lease), None)
-        return await self.settle(lease, _verdicts(messages, "completed", ""))
+            return await self._settle(lease_of(lease), None)
+        return await self.settle(lease, verdicts_on(messages, "completed", ""))
 
     async def fail(
         self,
@@ -219,16 +222,16 @@ class Broker:
             if not isinstance(lease, Delivery):
                 raise Invalid("messages", "must be given with a lease id")
             messages = lease.messages
-        return await self.settle(lease, _verdicts(messages, "failed", error))
+        return await self.settle(lease, verdicts_on(messages, "failed", error))
 
     async def settle(self, lease: Delivery | str, verdicts: Sequence[Verdict]) -> Settlement:
         """Say of each message what became of it. A late call raises ``LeaseLost``."""
-        return await self._settle(_lease_id(lease), verdicts)
+        return await self._settle(lease_of(lease), verdicts)
 
     async def extend(self, lease: Delivery | str, seconds: int) -> datetime:
         """Keep a lease for at least ``seconds`` from now; return when it ends."""
         self._check_open()
-        lease_id = _lease_id(lease)
+        lease_id = lease_of(lease)
         check_count("seconds", seconds, least=1, most=self._limits.lease_seconds)
         _, until = await self._transacting.decide(
             lambda plan: self._settling.extend(plan, lease_id, seconds)
@@ -279,25 +282,9 @@ class Broker:
         )
         return settlement
 
+    def _follow(self, changes: list[Change], commit: Commit) -> None:
+        self._meter.follow(changes, commit)
+        self._catalogue.follow(changes, commit)
+
     def _check_open(self) -> None:
         self._catalogue.check_open()
-
-
-def _lease_id(lease: Delivery | str) -> LeaseId:
-    if isinstance(lease, Delivery):
-        if lease.lease_id is None:
-            raise Invalid("lease", "this delivery was acknowledged when it was popped")
-        return lease.lease_id
-    return check_lease_id("lease", lease)
-
-
-def _verdicts(messages: Iterable[Message], status: Status, error: str) -> list[Verdict]:
-    check_text("error", error)
-    if not isinstance(messages, Iterable):
-        raise Invalid("messages", f"must be messages, not {type(messages).__name__}")
-    messages = list(messages)
-    if not messages or not all(isinstance(message, Message) for message in messages):
-        raise Invalid("messages", "must be messages, at least one")
-    return [
-        Verdict(message.partition_number, message.offset, status, error) for message in messages
-    ]
