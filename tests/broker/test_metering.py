@@ -13,13 +13,13 @@ from tests.broker.build import drafts, lease_of, letters, pop
 
 def counted(queue: Broker, name: str = "orders") -> dict[str, int]:
     """What was counted for a queue, without operations and lags."""
-    tally = queue.metrics.total(lambda each: each == name)
+    tally = queue.insight.metrics.total(lambda each: each == name)
     fields = ("pushed", "popped", "acked", "failed", "dead_letters")
     return {field: getattr(tally, field) for field in fields if getattr(tally, field)}
 
 
 def total(queue: Broker) -> Tally:
-    return queue.metrics.total(lambda each: True)
+    return queue.insight.metrics.total(lambda each: True)
 
 
 async def test_a_push_counts_what_was_stored_and_not_what_was_there(queue: Broker) -> None:

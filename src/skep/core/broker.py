@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -15,11 +16,12 @@ from skep.core.committer import Committer
 from skep.core.dead_letters import DeadLetters
 from skep.core.encryption import KeyRing
 from skep.core.evict import Evicting
+from skep.core.giving_up import GivingUp
 from skep.core.groups import Groups
+from skep.core.insight import Insight
 from skep.core.limits import Limits
 from skep.core.messages import Messages
 from skep.core.meter import Meter
-from skep.core.metrics import Metrics
 from skep.core.pop import Popping, PopRequest
 from skep.core.push import Batch, Pushing
 from skep.core.queues import Queues
@@ -31,8 +33,8 @@ from skep.core.take import Taking
 from skep.core.traces import Traces
 from skep.core.transact import Transacting
 from skep.core.verdicts import lease_of, verdicts_on
-from skep.errors import Invalid, QueueNotFound
-from skep.model.change import Applied, Change, Commit
+from skep.errors import Invalid, Overloaded, QueueNotFound
+from skep.model.change import Applied, Change
 from skep.model.message import Delivery, Draft, Message, Receipt
 from skep.model.names import (
     QUEUE_MODE,
@@ -57,7 +59,7 @@ class Broker:
                 await queue.ack(delivery)
 
     What is not about a single message is in ``queues``, ``groups``, ``messages``,
-    ``dead_letters``, ``traces`` and ``addresses``.
+    ``dead_letters``, ``traces``, ``addresses``, ``giving_up`` and ``insight``.
     """
 
     def __init__(
@@ -74,9 +76,8 @@ class Broker:
         self._limits = limits
         self._sweep_interval = sweep_interval
         self._catalogue = Catalogue(store, cache_bytes=limits.cache_bytes)
-        self.metrics = Metrics(store.clock)
-        self._meter = Meter(store.clock, self._catalogue, self.metrics)
-        self._committer = Committer(store, self._follow, capacity=limits.pending_bytes)
+        meter = Meter(store.clock, self._catalogue)
+        self._committer = Committer(store, meter.follow, capacity=limits.pending_bytes)
         reading = Reading(store, self._catalogue, keys)
         evicting = Evicting(store, self._catalogue, self._committer, reading)
         claiming = Claiming(store.clock, self._catalogue, reading)
@@ -95,8 +96,12 @@ class Broker:
         self.traces = Traces(
             store, self._catalogue, self._committer, self.messages, reading, limits
         )
+        self.insight = Insight(store, self._catalogue, meter, reading, self.dead_letters, limits)
+        self.giving_up = GivingUp(
+            store.clock, self._catalogue, self._committer, self.insight.observing
+        )
         self._sweeper = Sweeper(store, self._catalogue, self.queues, evicting)
-        self._closed = False
+        self._closed = self.draining = False
 
     # Lifetime.
 
@@ -116,6 +121,7 @@ class Broker:
 
     def drain(self) -> None:
         """Answer every long poll now, those to come too: the broker will be closed soon."""
+        self.draining = True
         self._popping.close()
 
     async def close(self) -> None:
@@ -270,6 +276,12 @@ class Broker:
             raise Invalid("path", "must name a place that does not exist yet")
         await self._store.backup(Path(path))
 
+    async def check(self) -> None:
+        """Raise what stands against writing; a store that has much to do is not broken."""
+        self._check_open()
+        with suppress(Overloaded):
+            await self._committer.submit(Change())
+
     async def stats(self) -> StoreStats:
         """What the store says about itself."""
         self._check_open()
@@ -281,10 +293,6 @@ class Broker:
             lambda plan: self._settling.ack(plan, lease_id, verdicts)
         )
         return settlement
-
-    def _follow(self, changes: list[Change], commit: Commit) -> None:
-        self._meter.follow(changes, commit)
-        self._catalogue.follow(changes, commit)
 
     def _check_open(self) -> None:
         self._catalogue.check_open()

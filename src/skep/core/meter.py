@@ -1,7 +1,5 @@
 """From commits to counters: what a commit did is what has happened."""
 
-from collections import Counter
-
 from skep.core.catalogue import Catalogue
 from skep.core.metrics import Metrics
 from skep.core.state import PartitionState
@@ -15,21 +13,28 @@ _NEW = Consumer()
 
 
 class Meter:
-    """Counts every commit, before the catalogue follows it: what was is needed to see what is new.
+    """Counts every commit and lets the catalogue follow it, in this order: what was is needed to
+    see what is new.
 
     So a message counts once, whether a push, a transaction or a replay brought it, and nothing
     counts that did not happen.
     """
 
-    def __init__(self, clock: Clock, catalogue: Catalogue, metrics: Metrics) -> None:
+    def __init__(self, clock: Clock, catalogue: Catalogue) -> None:
         self._clock = clock
         self._catalogue = catalogue
-        self._metrics = metrics
-        self.letters: Counter[int] = Counter()
-        """How often the dead letters of a queue, by number, have changed."""
+        self.metrics = Metrics(clock)
+        self.letters: dict[int, int] = {}
+        """How many dead letters queues have, by number, as far as somebody has counted."""
+        self.letter_changes = 0
+        """How often any of these has changed."""
 
     def follow(self, changes: list[Change], commit: Commit) -> None:
-        self._metrics.keep_only(self._catalogue.queues)
+        self._count_all(changes, commit)
+        self._catalogue.follow(changes, commit)
+
+    def _count_all(self, changes: list[Change], commit: Commit) -> None:
+        self.metrics.keep_only(self._catalogue.queues)
         for segment in commit.segments:
             partition = self._catalogue.partitions.get(segment.partition)
             if partition is not None:
@@ -46,13 +51,13 @@ class Meter:
         for update in change.consumers:
             self._count_update(update, states)
         for given_up in change.dead_letters:
-            self.letters[given_up.queue] += 1
+            self._forget_letters(given_up.queue)
             partition = self._catalogue.partitions.get(given_up.partition)
             if partition is not None:
                 for tally in self._tallies(partition):
                     tally.dead_letters += 1
         for removal in change.removals:
-            self.letters[removal.queue] += 1
+            self._forget_letters(removal.queue)
 
     def _count_push(self, change: Change) -> None:
         firsts = {append.queue: append.partition for append in change.appends}
@@ -85,8 +90,12 @@ class Meter:
             if popped and update.state.lease:
                 tally.note_lag(max(0, self._clock.now() - update.state.oldest_at))
 
+    def _forget_letters(self, queue: int) -> None:
+        self.letters.pop(queue, None)
+        self.letter_changes += 1
+
     def _tallies(self, partition: PartitionState) -> tuple[Tally, Tally]:
-        return self._metrics.of(partition.queue.config.name)
+        return self.metrics.of(partition.queue.config.name)
 
 
 def _moved(before: Consumer, update: ConsumerUpdate) -> tuple[int, int, int]:
