@@ -26,6 +26,7 @@ class Insight:
         letters: DeadLetters,
         limits: Limits,
     ) -> None:
+        self.clock = store.clock
         self.observing = Observing(store, catalogue, reading)
         self.queues = Overview(store, catalogue, meter)
         self.groups = Lags(store, catalogue)

@@ -6,7 +6,6 @@ The answers come from memory, in steps, so that nobody who pushes or pops waits 
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
-from itertools import islice
 
 from skep.core import standing
 from skep.core.catalogue import Catalogue
@@ -57,11 +56,14 @@ class Overview:
         state = self._catalogue.queue(queue)
         counts = await self._count(state)
         letters = await self.dead_letters(queue)
+        messages, batches = await self._consumed(state)
         return QueueSummary(
             queue=state.config,
             partitions=len(state.partitions),
             groups=len(state.groups),
             counts=counts + Counts(dead_letters=letters),
+            messages_consumed=messages,
+            batches_consumed=batches,
         )
 
     async def queues(self, queues: Iterable[Queue]) -> list[QueueSummary]:
@@ -73,23 +75,32 @@ class Overview:
         ]
 
     async def partitions(
-        self, queue: str, *, offset: int = 0, limit: int = _ALL
+        self, queue: str, *, min_pending: int = 0, offset: int = 0, limit: int = _ALL
     ) -> list[PartitionSummary]:
-        """Partitions of a queue in numbers, oldest first."""
+        """Partitions of a queue with at least so much pending, in numbers, oldest first."""
         state = self._catalogue.queue(queue)
-        stored = islice(await self._store.partitions(state.config.number), offset, offset + limit)
+        now = self._store.clock.now()
         found: list[PartitionSummary] = []
-        async for partition in in_steps(list(stored)):
-            known = self._catalogue.partitions.get(partition.number)
-            if known is not None:
-                found.append(await self._summary(known, partition))
+        async for stored in in_steps(list(await self._store.partitions(state.config.number))):
+            if len(found) == limit:
+                break
+            known = self._catalogue.partitions.get(stored.number)
+            if known is None:
+                continue
+            counts = standing.count(known, state.groups.values(), now)
+            if counts.pending < min_pending:
+                continue
+            if offset:
+                offset -= 1
+                continue
+            found.append(await self._summary(known, stored, counts))
         return found
 
-    async def _summary(self, state: PartitionState, stored: Partition) -> PartitionSummary:
-        groups = list(state.queue.groups.values())
-        counts = standing.count(state, groups, self._store.clock.now())
+    async def _summary(
+        self, state: PartitionState, stored: Partition, counts: Counts
+    ) -> PartitionSummary:
         letters = await self._store.given_up(state.number, 0, _ALL)
-        consumers = [group.consumer(state) for group in groups]
+        consumers = [group.consumer(state) for group in state.queue.groups.values()]
         return PartitionSummary(
             queue=state.queue.config.name,
             name=state.name,
@@ -112,6 +123,15 @@ class Overview:
             processing += counts.processing
             failed += counts.failed
         return Counts(total=total, pending=pending, processing=processing, failed=failed)
+
+    async def _consumed(self, state: QueueState) -> tuple[int, int]:
+        """How many messages and batches all groups have consumed."""
+        messages = batches = 0
+        for group in list(state.groups.values()):
+            async for consumer in in_steps(list(group.consumers.values())):
+                messages += consumer.messages_consumed
+                batches += consumer.batches_consumed
+        return messages, batches
 
     # Leases and who waits.
 

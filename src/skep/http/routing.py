@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 from urllib.parse import unquote_to_bytes
 
@@ -45,6 +46,11 @@ class Route:
     def __post_init__(self) -> None:
         parts = (part for part in self.path.split("/") if part.startswith("{"))
         object.__setattr__(self, "names", tuple(part[1:-1] for part in parts))
+
+
+get = partial(Route, method="GET")
+post = partial(Route, method="POST")
+delete = partial(Route, method="DELETE")
 
 
 class Router:

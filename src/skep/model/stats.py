@@ -122,6 +122,8 @@ class QueueSummary(msgspec.Struct, frozen=True, kw_only=True):
     partitions: int
     groups: int
     counts: Counts
+    messages_consumed: int
+    batches_consumed: int
 
 
 class LeaseCounts(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,1 +1,16 @@
 """What the door answers, one file per subject."""
+
+from skep.http.routes import ack, groups, pop, push, queues, resources, transaction
+from skep.http.routing import Route
+
+
+def all_routes() -> tuple[Route, ...]:
+    return (
+        *push.ROUTES,
+        *pop.ROUTES,
+        *ack.ROUTES,
+        *transaction.ROUTES,
+        *queues.ROUTES,
+        *resources.ROUTES,
+        *groups.ROUTES,
+    )
