@@ -1,6 +1,6 @@
 """What the door answers, one file per subject."""
 
-from skep.http.routes import ack, groups, pop, push, queues, resources, transaction
+from skep.http.routes import ack, dead_letters, groups, pop, push, queues, resources, transaction
 from skep.http.routing import Route
 
 
@@ -13,4 +13,5 @@ def all_routes() -> tuple[Route, ...]:
         *queues.ROUTES,
         *resources.ROUTES,
         *groups.ROUTES,
+        *dead_letters.ROUTES,
     )

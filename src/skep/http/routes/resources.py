@@ -6,6 +6,7 @@ from typing import Any
 
 from skep.http.access import Permission
 from skep.http.call import Call, Reply
+from skep.http.routes.asked import asked_queue, asked_queues
 from skep.http.routing import get, named_queue, no_queue
 from skep.model.names import to_datetime
 from skep.model.queue import Queue
@@ -128,13 +129,9 @@ async def partitions(call: Call) -> Reply:
     """Partitions of one queue or of all, with at least so much pending."""
     query: PartitionsQuery = call.query
     insight = call.broker.insight.queues
-    if query.queue is None:
-        found = insight.find(call.principal.sees)
-    else:
-        found = [call.broker.queues.get(query.queue)]
     rows: list[PartitionRow] = []
     skip, left = query.offset, query.limit
-    for config in found:
+    for config in asked_queues(call):
         some = await insight.partitions(config.name, min_pending=query.min_depth, limit=skip + left)
         rows += (to_partition_row(config, partition) for partition in some[skip:])
         skip, left = max(0, skip - len(some)), query.limit - len(rows)
@@ -160,11 +157,6 @@ async def depth(call: Call) -> Reply:
             ],
         )
     )
-
-
-def asked_queue(call: Call) -> Iterable[str]:
-    """For a route with the queue in its query, if it is about one."""
-    return () if call.query.queue is None else (call.query.queue,)
 
 
 ROUTES = (
