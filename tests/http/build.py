@@ -116,7 +116,7 @@ def _text(moment: datetime) -> str:
 
 
 def _clean(query: dict[str, Any]) -> dict[str, Any]:
-    """``from_`` is how Python spells ``from``."""
+    """``from_`` is how Python spells ``from``, and ``status_`` is not the one that is expected."""
     return {name.rstrip("_"): value for name, value in query.items()}
 
 

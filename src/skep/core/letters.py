@@ -53,6 +53,27 @@ class Letters:
                 )
         return LetterPage(letters=found, total=await self._total(queues, which), next=None)
 
+    async def find(
+        self, partition: int, transaction_id: str, *, group: str | None = None
+    ) -> FailedMessage | None:
+        """The newest dead letter of a message, which itself need not be kept any more."""
+        state = self._catalogue.partitions.get(partition)
+        if state is None:
+            return None
+        before = None
+        while letters := await self._dead_letters.list(
+            state.queue.config.name,
+            group=group,
+            partition=state.name,
+            before=before,
+            limit=self._limits.page,
+        ):
+            for letter in letters:
+                if letter.transaction_id == transaction_id:
+                    return letter
+            before = letters[-1].number
+        return None
+
     def _has_partition(self, config: Queue, partition: str | None) -> bool:
         state = self._catalogue.queues.get(config.name)
         return state is not None and (partition is None or partition in state.partitions)

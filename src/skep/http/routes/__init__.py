@@ -1,6 +1,16 @@
 """What the door answers, one file per subject."""
 
-from skep.http.routes import ack, dead_letters, groups, pop, push, queues, resources, transaction
+from skep.http.routes import (
+    ack,
+    dead_letters,
+    groups,
+    messages,
+    pop,
+    push,
+    queues,
+    resources,
+    transaction,
+)
 from skep.http.routing import Route
 
 
@@ -14,4 +24,5 @@ def all_routes() -> tuple[Route, ...]:
         *resources.ROUTES,
         *groups.ROUTES,
         *dead_letters.ROUTES,
+        *messages.ROUTES,
     )
