@@ -75,32 +75,30 @@ class Broker:
         self._store = store
         self._limits = limits
         self._sweep_interval = sweep_interval
-        self._catalogue = Catalogue(store, cache_bytes=limits.cache_bytes)
-        meter = Meter(store.clock, self._catalogue)
-        self._committer = Committer(store, meter.follow, capacity=limits.pending_bytes)
-        reading = Reading(store, self._catalogue, keys)
-        evicting = Evicting(store, self._catalogue, self._committer, reading)
-        claiming = Claiming(store.clock, self._catalogue, reading)
-        self._pushing = Pushing(store, self._catalogue, keys)
-        self._settling = Settling(store.clock, self._catalogue, random or Random())
+        catalogue = self._catalogue = Catalogue(store, cache_bytes=limits.cache_bytes)
+        meter = Meter(store.clock, catalogue)
+        committer = self._committer = Committer(store, meter.follow, capacity=limits.pending_bytes)
+        reading = Reading(store, catalogue, keys)
+        evicting = Evicting(store, catalogue, committer, reading)
+        claiming = Claiming(store.clock, catalogue, reading)
+        self._pushing = Pushing(store, catalogue, keys)
+        self._settling = Settling(store.clock, catalogue, random or Random())
         self._transacting = Transacting(
-            store, self._committer, self._pushing, self._settling, reading, limits
+            store, committer, self._pushing, self._settling, reading, limits
         )
-        self.queues = Queues(store, self._catalogue, self._committer)
-        self.groups = Groups(store, self._catalogue, self._committer)
-        taking = Taking(store.clock, self._catalogue, self._committer, claiming, evicting, limits)
-        self._popping = Popping(store.clock, self._catalogue, self.queues, self.groups, taking)
-        self.addresses = Addresses(store, self._catalogue, reading)
-        self.messages = Messages(store, self._catalogue, reading, limits)
-        self.dead_letters = DeadLetters(store, self._catalogue, self._committer, reading, limits)
-        self.traces = Traces(
-            store, self._catalogue, self._committer, self.messages, reading, limits
+        self.queues = Queues(store, catalogue, committer)
+        self.groups = Groups(store, catalogue, committer)
+        taking = Taking(store.clock, catalogue, committer, claiming, evicting, limits)
+        self._popping = Popping(store.clock, catalogue, self.queues, self.groups, taking)
+        self.addresses = Addresses(store, catalogue, reading)
+        self.messages = Messages(store, catalogue, reading, limits)
+        self.dead_letters = DeadLetters(store, catalogue, committer, reading, limits)
+        self.traces = Traces(store, catalogue, committer, self.messages, reading, limits)
+        self.insight = Insight(
+            store, catalogue, meter, reading, self.dead_letters, self.traces, limits
         )
-        self.insight = Insight(store, self._catalogue, meter, reading, self.dead_letters, limits)
-        self.giving_up = GivingUp(
-            store.clock, self._catalogue, self._committer, self.insight.observing
-        )
-        self._sweeper = Sweeper(store, self._catalogue, self.queues, evicting)
+        self.giving_up = GivingUp(store.clock, catalogue, committer, self.insight.observing)
+        self._sweeper = Sweeper(store, catalogue, self.queues, evicting)
         self._closed = self.draining = False
 
     # Lifetime.

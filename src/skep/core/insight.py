@@ -10,12 +10,14 @@ from skep.core.meter import Meter
 from skep.core.observe import Observing
 from skep.core.overview import Overview
 from skep.core.reading import Reading
+from skep.core.trace_search import TraceSearch
+from skep.core.traces import Traces
 from skep.store.protocol import Store
 
 
 class Insight:
     """``queues`` in numbers, how far ``groups`` are, what became of ``messages``, dead
-    ``letters``, and in ``metrics`` what happened lately."""
+    ``letters``, ``traces``, and in ``metrics`` what happened lately."""
 
     def __init__(
         self,
@@ -24,6 +26,7 @@ class Insight:
         meter: Meter,
         reading: Reading,
         letters: DeadLetters,
+        traces: Traces,
         limits: Limits,
     ) -> None:
         self.clock = store.clock
@@ -32,4 +35,5 @@ class Insight:
         self.groups = Lags(store, catalogue)
         self.messages = Browsing(store, catalogue, self.observing, limits)
         self.letters = Letters(catalogue, letters, limits)
+        self.traces = TraceSearch(catalogue, traces, reading, limits)
         self.metrics = meter.metrics

@@ -8,6 +8,7 @@ from skep.model.dead_letter import FailedMessage
 from skep.model.message import Message
 from skep.model.queue import Queue
 from skep.model.stats import MessageStatus
+from skep.model.trace import TraceEvent, TraceName
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,3 +48,25 @@ class LetterPage(msgspec.Struct, frozen=True, kw_only=True):
     letters: list[FailedMessage]
     total: int
     next: int | None
+
+
+class TracedMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """An event together with the message that it is about."""
+
+    event: TraceEvent
+    message: Message
+
+
+class EventPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Events, newest first; ``total`` is how many there are on all pages."""
+
+    events: list[TracedMessage]
+    total: int
+    next: int | None
+
+
+class NamePage(msgspec.Struct, frozen=True, kw_only=True):
+    """Names, in order; ``total`` is how many there are on all pages."""
+
+    names: list[TraceName]
+    total: int

@@ -9,6 +9,7 @@ from skep.http.routes import (
     push,
     queues,
     resources,
+    traces,
     transaction,
 )
 from skep.http.routing import Route
@@ -25,4 +26,5 @@ def all_routes() -> tuple[Route, ...]:
         *groups.ROUTES,
         *dead_letters.ROUTES,
         *messages.ROUTES,
+        *traces.ROUTES,
     )

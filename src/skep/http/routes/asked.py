@@ -1,11 +1,12 @@
-"""Which queues a request is about that names them in its query, or its partition by id."""
+"""What a request is about that names a queue in its query, or a partition and a message by id."""
 
 from collections.abc import Iterable
 from uuid import UUID
 
-from skep.errors import Invalid, PartitionNotFound
+from skep.errors import Invalid, MessageNotFound, PartitionNotFound
 from skep.http.call import Call
 from skep.model.address import partition_of
+from skep.model.message import Message
 from skep.model.queue import Queue
 
 
@@ -49,3 +50,20 @@ def partition_in_path(call: Call) -> int:
         return partition_of(UUID(text))
     except (ValueError, Invalid):
         raise Invalid("partitionId", f"{text[:64]!r} is not the id of a partition") from None
+
+
+async def message_in_path(call: Call) -> Message:
+    """The message that the path names by its partition and transaction id."""
+    return await find_message(call, partition_in_path(call), call.params["transaction_id"])
+
+
+async def find_message(call: Call, partition: int, transaction_id: str) -> Message:
+    """The message with a transaction id in a partition."""
+    names = call.broker.addresses.partition(partition)
+    try:
+        found = names and await call.broker.messages.find(*names, transaction_id)
+    except Invalid as error:
+        raise Invalid("transactionId", error.reason) from None
+    if not found:
+        raise MessageNotFound(transaction_id)
+    return found

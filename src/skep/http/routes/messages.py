@@ -3,19 +3,19 @@
 from datetime import timedelta
 
 from skep.core.browse import MessageFilter
-from skep.errors import Conflict, MessageNotFound
+from skep.errors import Conflict
 from skep.http.access import Permission
 from skep.http.call import Call, Reply
 from skep.http.routes.asked import (
     asked_queue,
     asked_queues,
+    message_in_path,
     partition_in_path,
     queue_of_partition,
 )
 from skep.http.routing import delete, get, post
 from skep.model.address import partition_id
 from skep.model.dead_letter import FailedMessage
-from skep.model.message import Message
 from skep.model.names import to_datetime
 from skep.model.view import MessageView
 from skep.wire.listing import in_utc
@@ -69,14 +69,14 @@ async def messages(call: Call) -> Reply:
 
 async def message(call: Call) -> Reply:
     """One message with its payload, and what became of it."""
-    found = await _find(call)
+    found = await message_in_path(call)
     view = await call.broker.insight.messages.get(found.id)
     return Reply(to_message_detail(view, await _letter_of(call, view)))
 
 
 async def delete_message(call: Call) -> Reply:
     """Remove one message for good; its dead letters stay."""
-    found = await _find(call)
+    found = await message_in_path(call)
     await call.broker.messages.delete(found.id)
     return Reply(
         DeletedMessage(
@@ -92,7 +92,7 @@ async def retry(call: Call) -> Reply:
         partition_in_path(call), call.params["transaction_id"], group=call.body.consumer_group
     )
     if letter is None:
-        found = await _find(call)
+        found = await message_in_path(call)
         raise Conflict(f"message {found.transaction_id!r} is not among the dead letters")
     (receipt,) = await call.broker.dead_letters.replay(letter.queue, [letter.number])
     return Reply(
@@ -108,7 +108,7 @@ async def retry(call: Call) -> Reply:
 async def give_up(call: Call) -> Reply:
     """Move a message to the dead letters of the groups that have not read it, or of one."""
     body: GiveUpBody = call.body
-    found = await _find(call)
+    found = await message_in_path(call)
     groups = await call.broker.giving_up.give_up(
         found.id, group=body.consumer_group, error=body.error
     )
@@ -117,16 +117,6 @@ async def give_up(call: Call) -> Reply:
             transaction_id=found.transaction_id, message_id=found.id, consumer_groups=groups
         )
     )
-
-
-async def _find(call: Call) -> Message:
-    """The message that the path names by its partition and transaction id."""
-    transaction_id = call.params["transaction_id"]
-    names = call.broker.addresses.partition(partition_in_path(call))
-    found = names and await call.broker.messages.find(*names, transaction_id)
-    if not found:
-        raise MessageNotFound(transaction_id)
-    return found
 
 
 async def _letter_of(call: Call, view: MessageView) -> FailedMessage | None:
