@@ -99,7 +99,7 @@ class Broker:
         )
         self.giving_up = GivingUp(store.clock, catalogue, committer, self.insight.observing)
         self._sweeper = Sweeper(store, catalogue, self.queues, evicting)
-        self._closed = self.draining = False
+        self.closed = self.draining = False
 
     # Lifetime.
 
@@ -124,9 +124,9 @@ class Broker:
 
     async def close(self) -> None:
         """Take nothing new, answer long polls, finish what is under way, close the store."""
-        if self._closed:
+        if self.closed:
             return
-        self._closed = self._catalogue.closed = True
+        self.closed = self._catalogue.closed = True
         await self._sweeper.stop()
         self._popping.close()
         self._catalogue.scheduler.close()

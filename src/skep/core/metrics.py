@@ -1,7 +1,7 @@
 """What has happened, counted by the minute and by queue, for a day, in memory."""
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TypeAlias
 
 import msgspec
@@ -68,21 +68,34 @@ class Metrics:
         start = max(start, self._known_since())
         stop = min(stop, self._clock.now())
         buckets = {at: Tally() for at in range(start // width * width, stop + 1, width)}
-        for minute in self._minutes:
+        for minute in self._between(start, stop):
             bucket = buckets.get(minute.number * MINUTE // width * width)
-            if bucket is not None and start - MINUTE < minute.number * MINUTE <= stop:
+            if bucket is not None:
                 bucket.add(_sum(t for queue, t in minute.by_queue.items() if sees(queue)))
         return [Bucket(at, tally) for at, tally in buckets.items()]
 
     def by_queue(self, sees: Sees, start: Instant, stop: Instant) -> dict[str, Tally]:
         """What happened to each of some queues between two instants."""
-        found: dict[str, Tally] = {}
-        for minute in self._minutes:
-            if start - MINUTE < minute.number * MINUTE <= stop:
-                for queue, tally in minute.by_queue.items():
-                    if sees(queue):
-                        found.setdefault(queue, Tally()).add(tally)
-        found.pop(OTHERS, None)
+        series = self.series_by_queue(sees, start, stop, minutes=KEPT_MINUTES)
+        return {
+            queue: _sum(bucket.tally for bucket in buckets) for queue, buckets in series.items()
+        }
+
+    def series_by_queue(
+        self, sees: Sees, start: Instant, stop: Instant, *, minutes: int
+    ) -> dict[str, list[Bucket]]:
+        """Buckets of each of some queues, only those in which something happened to it."""
+        width = minutes * MINUTE
+        found: dict[str, list[Bucket]] = {}
+        for minute in self._between(start, stop):
+            at = minute.number * MINUTE // width * width
+            for queue, tally in minute.by_queue.items():
+                if queue == OTHERS or not sees(queue):
+                    continue
+                buckets = found.setdefault(queue, [])
+                if not buckets or buckets[-1].start != at:
+                    buckets.append(Bucket(at, Tally()))
+                buckets[-1].tally.add(tally)
         return found
 
     def lately(self, sees: Sees) -> tuple[Tally, float]:
@@ -96,6 +109,11 @@ class Metrics:
         """Forget queues that are gone, once they are the greater part of what is counted."""
         if len(self._totals) > 2 * len(queues) + 1000:
             self._totals = {name: t for name, t in self._totals.items() if name in queues}
+
+    def _between(self, start: Instant, stop: Instant) -> Iterator[_Minute]:
+        for minute in self._minutes:
+            if start - MINUTE < minute.number * MINUTE <= stop:
+                yield minute
 
     # Keeping it small.
 

@@ -78,6 +78,10 @@ class Queues:
         ]
         return sorted(found, key=lambda q: (-q.config.options.priority, q.config.name))
 
+    def has(self, queue: str, partition: str) -> bool:
+        """Whether a queue has a partition of this name."""
+        return partition in self._catalogue.queue(queue).partitions
+
     def partitions(self, queue: str) -> Iterator[PartitionStats]:
         """The partitions of a queue, oldest first."""
         state = self._catalogue.queue(queue)

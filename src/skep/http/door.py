@@ -8,10 +8,6 @@ from dataclasses import dataclass, field
 from importlib import metadata
 
 
-def _worker_id() -> str:
-    return f"{socket.gethostname()}-{os.getpid()}"
-
-
 def _version() -> str:
     try:
         return metadata.version("skep")
@@ -23,11 +19,16 @@ def _version() -> str:
 class Door:
     """One process that serves a broker over HTTP."""
 
-    worker_id: str = field(default_factory=_worker_id)
+    hostname: str = field(default_factory=socket.gethostname)
+    pid: int = field(default_factory=os.getpid)
     version: str = field(default_factory=_version)
     started: float = field(default_factory=time.monotonic)
     answers: Counter[tuple[str, str, int]] = field(default_factory=Counter)
     """How many answers were given, by method, route and status."""
+
+    @property
+    def worker_id(self) -> str:
+        return f"{self.hostname}-{self.pid}"
 
     @property
     def uptime(self) -> float:

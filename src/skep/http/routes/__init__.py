@@ -2,13 +2,16 @@
 
 from skep.http.routes import (
     ack,
+    analytics,
     dead_letters,
     groups,
+    health,
     messages,
     pop,
     push,
     queues,
     resources,
+    status,
     traces,
     transaction,
 )
@@ -27,4 +30,7 @@ def all_routes() -> tuple[Route, ...]:
         *dead_letters.ROUTES,
         *messages.ROUTES,
         *traces.ROUTES,
+        *status.ROUTES,
+        *analytics.ROUTES,
+        *health.ROUTES,
     )

@@ -30,10 +30,8 @@ def asked_queues(
     if name is None:
         return call.broker.insight.queues.find(call.principal.sees, namespace=namespace, task=task)
     config = call.broker.queues.get(name)
-    if partition is not None:
-        known = call.broker.queues.partitions(name)
-        if all(each.name != partition for each in known):
-            raise PartitionNotFound(name, partition)
+    if partition is not None and not call.broker.queues.has(name, partition):
+        raise PartitionNotFound(name, partition)
     return [config] if namespace in (None, config.namespace) and task in (None, config.task) else []
 
 
