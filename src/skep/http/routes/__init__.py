@@ -1,6 +1,23 @@
 """What the door answers, one file per subject."""
 
-from skep.http.routes import about, ack, pop, push, streams, system, transaction
+from skep.http.routes import (
+    about,
+    ack,
+    analytics,
+    dead_letters,
+    groups,
+    health,
+    messages,
+    pop,
+    push,
+    queues,
+    resources,
+    status,
+    streams,
+    system,
+    traces,
+    transaction,
+)
 from skep.http.routing import Route
 
 
@@ -13,5 +30,14 @@ def all_routes() -> tuple[Route, ...]:
         *transaction.ROUTES,
         *streams.ROUTES,
         *system.ROUTES,
+        *queues.ROUTES,
+        *resources.ROUTES,
+        *groups.ROUTES,
+        *dead_letters.ROUTES,
+        *messages.ROUTES,
+        *traces.ROUTES,
+        *status.ROUTES,
+        *analytics.ROUTES,
+        *health.ROUTES,
     )
     return (*routes, *about.about_routes(routes))
