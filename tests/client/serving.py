@@ -4,7 +4,8 @@ import asyncio
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
 
 import skep
 from skep import Broker
@@ -65,3 +66,21 @@ def serving_in_a_thread() -> Iterator[str]:
     finally:
         ended.set()
         thread.join()
+
+
+class Restarting:
+    """A server over a directory that can be stopped and started again, at the same address."""
+
+    def __init__(self, path: Path, port: int) -> None:
+        self._path = path
+        self._port = port
+        self._stack = AsyncExitStack()
+        self.url = f"http://127.0.0.1:{port}"
+
+    async def start(self) -> Broker:
+        broker = await self._stack.enter_async_context(skep.open(self._path))
+        await self._stack.enter_async_context(serving(broker, self._port))
+        return broker
+
+    async def stop(self) -> None:
+        await self._stack.aclose()
