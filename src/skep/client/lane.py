@@ -33,6 +33,8 @@ class Accepted:
     def failed(self, error: Exception) -> None:
         if not self.future.done():
             self.future.set_exception(error)
+            # Looked at, as far as asyncio is concerned: it would log each of them with its trace.
+            self.future.exception()
 
 
 class Lane:

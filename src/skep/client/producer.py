@@ -11,6 +11,7 @@ after that goes its way again, and the other partitions of the lane go theirs al
 """
 
 import asyncio
+import logging
 from types import TracebackType
 from typing import Self
 
@@ -20,6 +21,8 @@ from skep.errors import Closed, Invalid, Unavailable
 from skep.model.message import Draft, Receipt
 from skep.model.names import check_id, check_name, check_transaction_id
 from skep.wire.push import check_draft
+
+_log = logging.getLogger("skep.producer")
 
 LANES = 4
 """Requests that can be under way for one queue. More of them make smaller batches."""
@@ -73,7 +76,7 @@ class AsyncProducer:
         """Accept a draft, and give a future that has its receipt as soon as it is stored.
 
         It waits while there is no room. If the draft cannot be stored its future has the
-        error; asyncio logs what nobody looks at.
+        error, which is logged, too, once for all drafts that it befell.
         """
         if self._closed:
             raise Closed
@@ -157,6 +160,13 @@ class AsyncProducer:
         for accepted in batch:
             accepted.failed(error)
         behind = lane.take_behind(batch)
+        _log.error(
+            "%d drafts for %r are not stored, and %d behind them were not sent: %s",
+            len(batch),
+            lane.queue,
+            len(behind),
+            error,
+        )
         for accepted in behind:
             accepted.failed(_not_sent(accepted.draft, error))
         self._finish(lane, len(behind))
