@@ -234,6 +234,7 @@ async def test_an_error_is_that_of_the_server_and_is_logged_once(
         b"1",
         Draft("text"),  # type: ignore[arg-type]
         Draft(b"1", ""),
+        Draft(b"1", []),  # type: ignore[arg-type]
         Draft(b"1", transaction_id=""),
         Draft(b"1", trace_id=UUID(int=0)),
     ],

@@ -103,7 +103,7 @@ class AsyncHold:
         until = monotonic() + PATIENCE
         while verdicts and not self.lost:
             try:
-                await self._client.settle(self.delivery, verdicts)
+                await self._report(verdicts)
             except LeaseLost as error:
                 self._lose(error)
             except (Unavailable, OutcomeUnknown) as error:
@@ -113,6 +113,14 @@ class AsyncHold:
                     await asyncio.sleep(_PAUSE)
             else:
                 return
+
+    async def _report(self, verdicts: Sequence[Verdict]) -> None:
+        completed = all(verdict.status == "completed" for verdict in verdicts)
+        if completed and len(verdicts) == len(self.delivery.messages):
+            # As it mostly is: then it need not be said of each message.
+            await self._client.ack(self.delivery)
+        else:
+            await self._client.settle(self.delivery, verdicts)
 
     def _lose(self, error: SkepError) -> None:
         self.lost = True

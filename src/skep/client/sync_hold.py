@@ -103,7 +103,7 @@ class Hold:
         until = monotonic() + PATIENCE
         while verdicts and not self.lost:
             try:
-                self._client.settle(self.delivery, verdicts)
+                self._report(verdicts)
             except LeaseLost as error:
                 self._lose(error)
             except (Unavailable, OutcomeUnknown) as error:
@@ -113,6 +113,14 @@ class Hold:
                     time.sleep(_PAUSE)
             else:
                 return
+
+    def _report(self, verdicts: Sequence[Verdict]) -> None:
+        completed = all(verdict.status == "completed" for verdict in verdicts)
+        if completed and len(verdicts) == len(self.delivery.messages):
+            # As it mostly is: then it need not be said of each message.
+            self._client.ack(self.delivery)
+        else:
+            self._client.settle(self.delivery, verdicts)
 
     def _lose(self, error: SkepError) -> None:
         self.lost = True
