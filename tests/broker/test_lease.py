@@ -313,6 +313,33 @@ async def test_a_lease_that_is_over_cannot_be_extended(queue: Broker) -> None:
     assert backlogs(queue) == {"Default": 0}
 
 
+async def test_a_lease_that_an_ack_on_its_way_ends_cannot_be_extended(queue: Broker) -> None:
+    await queue.push("orders", drafts(1))
+    delivery = await pop(queue)
+    ack = asyncio.create_task(queue.ack(delivery))
+    await asyncio.sleep(0)
+
+    with pytest.raises(LeaseLost):
+        await queue.extend(delivery, 60)
+
+    assert (await ack).released
+
+
+async def test_what_is_left_of_a_lease_can_be_extended_while_an_ack_of_a_part_is_on_its_way(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await queue.push("orders", [*drafts(1, "alice"), *drafts(1, "bob")])
+    delivery = await pop(queue, batch=2, partitions=2, lease_seconds=10)
+    ack = asyncio.create_task(queue.ack(delivery, of(delivery, "alice")))
+    await asyncio.sleep(0)
+
+    until = await queue.extend(delivery, 60)
+
+    assert until == moment(clock, 60)
+    assert not (await ack).released
+    assert backlogs(queue) == {"alice": 0, "bob": 1}
+
+
 async def test_a_lease_may_be_extended_again_and_again(queue: Broker, clock: ManualClock) -> None:
     await queue.push("orders", drafts(1))
     delivery = await pop(queue, lease_seconds=10)

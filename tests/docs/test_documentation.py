@@ -7,6 +7,7 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from inspect import iscoroutine
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ from skep.core.messages import Messages
 from skep.core.queues import Queues
 from skep.core.traces import Traces
 from skep.model.queue import QueueOptions
-from tests.client.serving import serving_in_a_thread
+from skep.settings import Settings
+from tests.serving import ServerProcess
 
 ROOT = Path(__file__).parents[2]
 DOCS = "\n".join(path.read_text() for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))])
@@ -44,8 +46,8 @@ def test_the_readme_has_lines_that_run_as_they_are(
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """A server for whatever talks to one."""
-    with serving_in_a_thread() as url:
-        yield url
+    with ServerProcess("memory://") as server:
+        yield server.url
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
@@ -90,6 +92,11 @@ def test_every_option_of_a_queue_is_explained(option: str) -> None:
 def test_every_error_is_explained(name: str) -> None:
     if name != "SkepError":
         assert f"`{name}`" in (ROOT / "docs/concepts.md").read_text()
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(Settings)])
+def test_every_setting_is_explained(field: str) -> None:
+    assert f"`SKEP_{field.upper()}`" in (ROOT / "docs/server.md").read_text()
 
 
 @pytest.mark.parametrize("name", skep.__all__)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -15,10 +16,13 @@ from skep.core.committer import Committer
 from skep.core.dead_letters import DeadLetters
 from skep.core.encryption import KeyRing
 from skep.core.evict import Evicting
+from skep.core.giving_up import GivingUp
 from skep.core.groups import Groups
+from skep.core.insight import Insight
 from skep.core.limits import Limits
 from skep.core.maintenance import Maintenance
 from skep.core.messages import Messages
+from skep.core.meter import Meter
 from skep.core.pop import Popping, PopRequest
 from skep.core.push import Batch, Pushing
 from skep.core.queues import Queues
@@ -30,10 +34,10 @@ from skep.core.sweeper import Sweeper
 from skep.core.take import Taking
 from skep.core.traces import Traces
 from skep.core.transact import Transacting
-from skep.errors import Invalid, QueueNotFound
-from skep.model.change import Applied, Change
+from skep.errors import Invalid, Overloaded, QueueNotFound
+from skep.model.change import Applied, Change, Outcome
 from skep.model.message import Delivery, Draft, Message, Receipt
-from skep.model.names import QUEUE_MODE, LeaseId, check_count, check_label, to_datetime
+from skep.model.names import QUEUE_MODE, LeaseId, check_count, check_label, check_name, to_datetime
 from skep.model.operation import (
     Operation,
     Settlement,
@@ -58,8 +62,8 @@ class Broker:
                 await queue.ack(delivery)
 
     What is not about a single message is in ``queues``, ``groups``, ``messages``,
-    ``dead_letters``, ``traces``, ``streams``,
-    ``maintenance`` and ``addresses``.
+    ``dead_letters``, ``traces``, ``streams``, ``maintenance``, ``addresses``, ``giving_up`` and
+    ``insight``.
     """
 
     def __init__(
@@ -75,36 +79,43 @@ class Broker:
         self._store = store
         self._limits = limits
         self._sweep_interval = sweep_interval
-        self._catalogue = Catalogue(store, cache_bytes=limits.cache_bytes)
-        self._committer = Committer(store, self._catalogue.follow, capacity=limits.pending_bytes)
-        reading = Reading(store, self._catalogue, keys)
-        evicting = Evicting(store, self._catalogue, self._committer, reading)
-        claiming = Claiming(store.clock, self._catalogue, reading)
-        self._pushing = Pushing(store, self._catalogue, keys)
-        self._settling = Settling(store.clock, self._catalogue, random or Random())
+        catalogue = self._catalogue = Catalogue(store, cache_bytes=limits.cache_bytes)
+        meter = Meter(store.clock, catalogue)
+        committer = self._committer = Committer(store, meter.follow, capacity=limits.pending_bytes)
+        reading = Reading(store, catalogue, keys)
+        evicting = Evicting(store, catalogue, committer, reading)
+        claiming = Claiming(store.clock, catalogue, reading)
+        self._pushing = Pushing(store, catalogue, keys)
+        self._settling = Settling(store.clock, catalogue, random or Random())
         self._transacting = Transacting(
-            store, self._committer, self._pushing, self._settling, reading, limits
+            store, committer, self._pushing, self._settling, reading, limits
         )
-        self.queues = Queues(store, self._catalogue, self._committer)
-        self.groups = Groups(store, self._catalogue, self._committer)
-        taking = Taking(store.clock, self._catalogue, self._committer, claiming, evicting, limits)
-        self._popping = Popping(store.clock, self._catalogue, self.queues, self.groups, taking)
-        self.addresses = Addresses(store, self._catalogue, reading)
+        self.queues = Queues(store, catalogue, committer)
+        self.groups = Groups(store, catalogue, committer)
+        taking = Taking(store.clock, catalogue, committer, claiming, evicting, limits)
+        self._popping = Popping(store.clock, catalogue, self.queues, self.groups, taking)
+        self.addresses = Addresses(store, catalogue, reading)
         self.streams = Streams(store, self._transacting, self.addresses)
-        self.messages = Messages(store, self._catalogue, reading, limits)
-        self.dead_letters = DeadLetters(store, self._catalogue, self._committer, reading, limits)
-        self.traces = Traces(
-            store, self._catalogue, self._committer, self.messages, reading, limits
+        self.messages = Messages(store, catalogue, reading, limits)
+        self.dead_letters = DeadLetters(store, catalogue, committer, reading, limits)
+        self.traces = Traces(store, catalogue, committer, self.messages, reading, limits)
+        self.insight = Insight(
+            store, catalogue, meter, reading, self.dead_letters, self.traces, limits
         )
-        self.maintenance = Maintenance(store, self._catalogue, self)
-        self._sweeper = Sweeper(store, self._catalogue, self.queues, evicting)
-        self._closed = False
+        self.giving_up = GivingUp(store.clock, catalogue, committer, self.insight.observing)
+        self.maintenance = Maintenance(store, catalogue, self)
+        self._sweeper = Sweeper(store, catalogue, self.queues, evicting)
+        self._closing: asyncio.Task[None] | None = None
 
     # Lifetime.
 
     async def __aenter__(self) -> Self:
-        await self._catalogue.load()
-        await self.maintenance.load()
+        try:
+            await self._catalogue.load()
+            await self.maintenance.load()
+        except BaseException:
+            await self.close()
+            raise
         if self._sweep_interval:
             self._sweeper.start(self._sweep_interval)
         return self
@@ -117,23 +128,38 @@ class Broker:
     ) -> None:
         await self.close()
 
+    @property
+    def closed(self) -> bool:
+        return self._catalogue.closed
+
+    @property
+    def draining(self) -> bool:
+        """Whether nobody may wait any more, because it will be closed."""
+        return self._catalogue.waiting.closed
+
     def drain(self) -> None:
         """Answer every long poll now, those to come too: the broker will be closed soon."""
-        self._popping.close()
+        self._catalogue.waiting.close()
 
     async def close(self) -> None:
-        """Take nothing new, answer long polls, finish what is under way, close the store."""
-        if self._closed:
-            return
-        self._closed = self._catalogue.closed = True
-        await self._sweeper.stop()
-        await self.maintenance.close()
-        self._popping.close()
-        self._catalogue.scheduler.close()
-        # Pops that were woken give their answer before the store goes away.
-        await asyncio.sleep(0)
-        await self._committer.close()
-        await self._store.close()
+        """Take nothing new, answer long polls, finish what is under way, close the store.
+
+        Once begun it goes on to its end, whoever waits for it.
+        """
+        self._catalogue.close()
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        try:
+            await self._sweeper.stop()
+            await self.maintenance.close()
+            # Pops that were woken give their answer before the store goes away.
+            await asyncio.sleep(0)
+            await self._committer.close()
+        finally:
+            await self._store.close()
 
     # Messages.
 
@@ -147,18 +173,26 @@ class Broker:
         """
         self._check_open()
         batch = Batch(queue, drafts, self._limits)
-        check_label("producer", producer)
+        producer = check_label("producer", producer)
+        appends = self._pushing.known(batch, producer)
+        if appends is None:
+            outcome = await self._push_carefully(batch, producer)
+        else:
+            outcome = await self._committer.submit(Change(appends=appends), weight=batch.weight)
+        if not isinstance(outcome, Applied):
+            raise QueueNotFound(queue)
+        return batch.receipts(outcome.appended)
+
+    async def _push_carefully(self, batch: Batch, producer: str | None) -> Outcome:
+        """Push where something has to be made, counted or encrypted first."""
         self._committer.check(batch.weight)
         await self._pushing.check(batch)
         state, appends = await self._pushing.prepare(batch, producer)
         room = Room()
         await self._pushing.take_room(state, batch, room)
-        outcome = await self._committer.submit(
+        return await self._committer.submit(
             Change(appends=tuple(appends)), room.give_back, weight=batch.weight
         )
-        if not isinstance(outcome, Applied):
-            raise QueueNotFound(queue)
-        return batch.receipts(outcome.appended)
 
     async def pop(
         self,
@@ -186,11 +220,11 @@ class Broker:
         """
         self._check_open()
         request = PopRequest(
-            queue=queue,
-            group=group,
-            partition=partition,
-            namespace=namespace,
-            task=task,
+            queue=check_label("queue", queue),
+            partition=check_label("partition", partition),
+            namespace=check_label("namespace", namespace),
+            task=check_label("task", task),
+            group=check_name("group", group),
             batch=batch,
             partitions=partitions,
             wait=wait,
@@ -269,6 +303,12 @@ class Broker:
         if not isinstance(path, str | Path) or not str(path):
             raise Invalid("path", "must name a place that does not exist yet")
         await self._store.backup(Path(path))
+
+    async def check(self) -> None:
+        """Raise what stands against writing; a store that has much to do is not broken."""
+        self._check_open()
+        with suppress(Overloaded):
+            await self._committer.submit(Change())
 
     async def stats(self) -> StoreStats:
         """What the store says about itself."""

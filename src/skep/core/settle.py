@@ -30,6 +30,9 @@ class Plan:
         """The state as this plan leaves it so far, on top of what is on its way to the store."""
         return self._states.get((group, partition)) or _latest(group, partition)
 
+    def touches(self, group: GroupState, partition: PartitionState) -> bool:
+        return (group, partition) in self._states
+
     def put(self, group: GroupState, partition: PartitionState, state: Consumer) -> None:
         self._states[group, partition] = state
 
@@ -123,15 +126,19 @@ class Settling:
     def extend(self, plan: Plan, lease_id: LeaseId, seconds: int) -> Instant:
         """Keep a lease for at least ``seconds`` from now; return when it ends.
 
-        What the same plan has settled before is not held any more, and is left alone.
+        What the same plan has settled before is not held any more, and is left alone. A lease
+        that an ack on its way to the store has ended is lost.
         """
         now = self._clock.now()
         ends: list[Instant] = []
-        for group, partition in self._catalogue.lease(lease_id):
+        held = self._catalogue.lease(lease_id)
+        for group, partition in held:
             state = leases.extend(plan.consumer(group, partition), seconds=seconds, now=now)
             if state.lease is not None:
                 plan.put(group, partition, state)
                 ends.append(state.lease.expires_at)
+        if not ends and not any(plan.touches(*place) for place in held):
+            raise LeaseLost(lease_id)
         return min(ends, default=now)
 
 

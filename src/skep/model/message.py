@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from skep.errors import Invalid
-from skep.model.address import message_id
+from skep.model.address import message_id, message_text
 from skep.model.change import Appended
 from skep.model.names import DEFAULT_PARTITION, LeaseId, Offset
 
@@ -56,7 +56,7 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def transaction_id(self) -> str:
-        return self.chosen_id or str(self.id)
+        return self.chosen_id or message_text(self.partition_number, self.offset)
 
 
 class Receipts(Sequence[Receipt]):
@@ -120,7 +120,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def transaction_id(self) -> str:
-        return self.chosen_id or str(self.id)
+        return self.chosen_id or message_text(self.partition_number, self.offset)
 
     @property
     def trace_id(self) -> UUID | None:

@@ -51,6 +51,12 @@ def options_from(values: Mapping[str, Any]) -> QueueOptions:
     return QueueOptions(**values)
 
 
+def labels_of(name: str) -> tuple[str | None, str | None]:
+    """The namespace and the task in a queue's name: ``shop.orders`` has both, ``orders`` none."""
+    namespace, _, rest = name.partition(".")
+    return (namespace or None) if rest else None, rest.partition(".")[0] or None
+
+
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """A named set of partitions with one configuration. Its number is never used again."""
 
@@ -84,8 +90,11 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     """A group's first contact with a queue: where it started, for the record.
 
     The cursors that follow from it were written for every partition that existed then; a
-    partition born later is read from its beginning.
+    partition born later is read from its beginning. A group that was forgotten and comes back
+    has another ``id``.
     """
+
+    id: str = ""
 
     queue: int
     group: str

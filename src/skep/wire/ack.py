@@ -69,12 +69,11 @@ class Extended(Body, frozen=True, kw_only=True):
     """A lease that lives on; the three times are one, under the names that clients look for."""
 
     lease_id: str
-    success: bool
-    renewed: int
-    new_expires_at: datetime | None = None
-    expires_at: datetime | None = None
-    lease_expires_at: datetime | None = msgspec.field(default=None, name="lease_expires_at")
-    error: str | None = None
+    success: bool = True
+    renewed: int = 1
+    new_expires_at: datetime
+    expires_at: datetime
+    lease_expires_at: datetime = msgspec.field(name="lease_expires_at")
 
 
 class WireVerdict(Body, frozen=True, kw_only=True):

@@ -9,14 +9,18 @@ import msgspec
 from skep.errors import Invalid
 
 MAX_DEPTH = 128
-NULL = msgspec.Raw(b"null")
-EMPTY = msgspec.Raw(b"{}")
+_EMPTY = msgspec.Raw(b"{}")
 Encoding = Literal["json", "base64"]
 
 _skip = msgspec.json.Decoder(msgspec.Raw).decode
 _text = msgspec.json.Decoder(str).decode
 _OPENING = b"[{"
 _CLOSING = b"]}"
+
+
+def empty() -> msgspec.Raw:
+    """What stands for a payload that was left out."""
+    return _EMPTY
 
 
 def from_wire(field: str, payload: msgspec.Raw, encoding: Encoding) -> bytes:

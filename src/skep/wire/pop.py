@@ -6,10 +6,10 @@ from uuid import UUID
 import msgspec
 
 from skep.errors import Invalid
-from skep.model.address import partition_id, partition_of
+from skep.model.address import message_text, partition_of, partition_text
 from skep.model.message import Delivery, Message
 from skep.model.names import LeaseId, check_label, check_name, from_datetime
-from skep.wire.body import Body
+from skep.wire.body import Body, Id
 from skep.wire.payload import Encoding, to_payload, to_wire
 
 MAX_TIMEOUT = 3_600_000
@@ -34,7 +34,7 @@ class PopQuery(Body, frozen=True, kw_only=True):
 class Popped(Body, frozen=True, kw_only=True):
     """A message of a delivery. ``data`` is its payload; in base64 if it is not JSON."""
 
-    id: UUID
+    id: Id
     transaction_id: str
     trace_id: UUID | None
     data: msgspec.Raw
@@ -43,7 +43,7 @@ class Popped(Body, frozen=True, kw_only=True):
     created_at: datetime
     queue: str
     partition: str
-    partition_id: UUID
+    partition_id: Id
     offset: int
     delivery_attempt: int
     retry_count: int
@@ -57,7 +57,7 @@ class PopAnswer(Body, frozen=True, kw_only=True):
     success: bool = True
     queue: str
     partition: str
-    partition_id: UUID
+    partition_id: Id
     lease_id: str
     lease_expires_at: datetime | None
     lease_seconds: int | None
@@ -138,7 +138,7 @@ class Delivered(Body, frozen=True, kw_only=True):
 
 def to_answer(delivery: Delivery) -> PopAnswer:
     lease_id = delivery.lease_id or ""
-    ids = {number: partition_id(number) for number in partitions_of(delivery)}
+    ids = {number: partition_text(number) for number in partitions_of(delivery)}
     first = delivery.messages[0]
     return PopAnswer(
         queue=first.queue,
@@ -161,12 +161,12 @@ def partitions_of(delivery: Delivery) -> dict[int, None]:
     return dict.fromkeys(message.partition_number for message in delivery.messages)
 
 
-def _popped(message: Message, partition: UUID, lease_id: str, group: str) -> Popped:
+def _popped(message: Message, partition: str, lease_id: str, group: str) -> Popped:
     data, encoding = to_wire(message.payload)
-    message_id = message.id
+    message_id = message_text(message.partition_number, message.offset)
     return Popped(
         id=message_id,
-        transaction_id=message.chosen_id or str(message_id),
+        transaction_id=message.chosen_id or message_id,
         trace_id=message.trace_id,
         data=data,
         encoding=encoding,
@@ -187,7 +187,7 @@ def to_delivery(delivered: Delivered) -> Delivery | None:
     if not delivered.messages:
         return None
     numbers = {
-        partition: partition_of(partition)
+        partition: partition_of(UUID(partition))
         for partition in {message.partition_id for message in delivered.messages}
     }
     return Delivery(
@@ -215,7 +215,7 @@ def _message(popped: Popped, partition_number: int) -> Message:
     )
 
 
-def chosen_id(transaction_id: str, message_id: UUID) -> str | None:
+def chosen_id(transaction_id: str, message_id: UUID | str) -> str | None:
     """The id that the producer chose; None if the message's own id takes its place."""
     # Most are told apart by their length, which is cheaper than writing the message's id.
     derived = len(transaction_id) == 36 and transaction_id == str(message_id)

@@ -7,11 +7,11 @@ import msgspec
 from msgspec.structs import replace
 
 from skep.errors import Invalid, OutcomeUnknown
-from skep.model.address import partition_id, partition_of
+from skep.model.address import message_text, partition_of, partition_text
 from skep.model.message import Draft, Receipt
 from skep.model.names import DEFAULT_PARTITION
-from skep.wire.body import Body
-from skep.wire.payload import EMPTY, Encoding, from_wire, to_wire
+from skep.wire.body import Body, Id
+from skep.wire.payload import Encoding, empty, from_wire, to_wire
 
 
 class PushItem(Body, frozen=True, kw_only=True):
@@ -19,7 +19,7 @@ class PushItem(Body, frozen=True, kw_only=True):
 
     queue: str
     partition: str = DEFAULT_PARTITION
-    payload: msgspec.Raw = EMPTY
+    payload: msgspec.Raw = msgspec.field(default_factory=empty)
     encoding: Encoding = "json"
     transaction_id: str | None = None
     trace_id: UUID | None = None
@@ -35,8 +35,8 @@ class Pushed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     index: int
     transaction_id: str
     status: str
-    message_id: UUID
-    partition_id: UUID
+    message_id: Id
+    partition_id: Id
     trace_id: UUID | None
     offset: int
     queue: str = msgspec.field(name="queueName")
@@ -78,13 +78,13 @@ def to_answer(queue: str, items: Sequence[PushItem], receipts: Sequence[Receipt]
 
 
 def to_pushed(index: int, queue: str, item: PushItem, receipt: Receipt) -> Pushed:
-    message_id = receipt.id
+    message_id = message_text(receipt.partition_number, receipt.offset)
     return Pushed(
         index=index,
-        transaction_id=receipt.chosen_id or str(message_id),
+        transaction_id=receipt.chosen_id or message_id,
         status="duplicate" if receipt.duplicate else "queued",
         message_id=message_id,
-        partition_id=partition_id(receipt.partition_number),
+        partition_id=partition_text(receipt.partition_number),
         trace_id=item.trace_id,
         offset=receipt.offset,
         queue=queue,

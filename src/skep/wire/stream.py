@@ -6,6 +6,7 @@ from uuid import UUID
 
 import msgspec
 
+from skep.wire.payload import empty
 from skep.wire.push import Pushed, PushItem
 
 
@@ -53,7 +54,7 @@ class StateAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class StateOperation(msgspec.Struct, frozen=True, kw_only=True):
     type: Literal["upsert", "delete"]
     key: str
-    value: msgspec.Raw = msgspec.Raw(b"null")
+    value: msgspec.Raw = msgspec.field(default_factory=empty)
 
 
 class CycleAckBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -13,7 +13,7 @@ from skep.model.names import DEFAULT_PARTITION
 from skep.model.operation import Ack, Extend, Operation, Push, Settlement, Transaction
 from skep.wire.ack import WireStatus, WireVerdict, from_verdicts
 from skep.wire.body import Body
-from skep.wire.payload import EMPTY, Encoding
+from skep.wire.payload import Encoding, empty
 from skep.wire.pop import chosen_id
 from skep.wire.push import PushItem, check_drafts, from_drafts
 
@@ -24,7 +24,7 @@ class PushOperation(Body, frozen=True, kw_only=True, tag_field="type", tag="push
     items: list[PushItem] | None = None
     queue: str | None = None
     partition: str = DEFAULT_PARTITION
-    payload: msgspec.Raw = EMPTY
+    payload: msgspec.Raw = msgspec.field(default_factory=empty)
     encoding: Encoding = "json"
     transaction_id: str | None = None
     trace_id: UUID | None = None

@@ -1,1 +1,43 @@
 """What the door answers, one file per subject."""
+
+from skep.http.routes import (
+    about,
+    ack,
+    analytics,
+    dead_letters,
+    groups,
+    health,
+    messages,
+    pop,
+    push,
+    queues,
+    resources,
+    status,
+    streams,
+    system,
+    traces,
+    transaction,
+)
+from skep.http.routing import Route
+
+
+def all_routes() -> tuple[Route, ...]:
+    """Everything that the door can do, and the pages that describe it."""
+    routes = (
+        *push.ROUTES,
+        *pop.ROUTES,
+        *ack.ROUTES,
+        *transaction.ROUTES,
+        *streams.ROUTES,
+        *system.ROUTES,
+        *queues.ROUTES,
+        *resources.ROUTES,
+        *groups.ROUTES,
+        *dead_letters.ROUTES,
+        *messages.ROUTES,
+        *traces.ROUTES,
+        *status.ROUTES,
+        *analytics.ROUTES,
+        *health.ROUTES,
+    )
+    return (*routes, *about.about_routes(routes))

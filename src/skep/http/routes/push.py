@@ -76,7 +76,7 @@ ROUTES = (
         queues=queues_of_items,
         about="Push messages, all of them or none. What is answered 201 is on disk.",
         body=PushBody,
-        answer=list[Pushed | Buffered],
+        answer=(list[Pushed], list[Buffered]),
         status=201,
     ),
 )

@@ -34,6 +34,7 @@ from skep.wire.stream import (
 async def register(call: Call) -> Reply:
     """Name a computation; the same name with another computation is refused."""
     body: RegisterBody = call.body
+    await _check_owner(call, body.name)
     try:
         query, fresh = await call.broker.streams.register(
             body.name,
@@ -46,6 +47,14 @@ async def register(call: Call) -> Reply:
         status = status_of(changed)
         return Reply({"success": False, **to_problem(changed, status)}, status)
     return Reply(_registered(query, fresh, body.reset))
+
+
+async def _check_owner(call: Call, name: str) -> None:
+    """Who is for some queues only may not take the name, and with it the state, of a query over
+    others."""
+    known = await call.broker.streams.find(name) if call.principal.restricted else None
+    if known is not None:
+        call.principal.check_queues({known.source_queue, known.sink_queue or known.source_queue})
 
 
 def _registered(query: Query, fresh: bool, reset: bool) -> Registered:

@@ -2,7 +2,7 @@
 
 from skep.http.access import Permission
 from skep.http.call import Call, Reply
-from skep.http.routing import Handler, Route, no_queue
+from skep.http.routing import Handler, Route, every_queue, no_queue
 from skep.wire.system import BufferStats, MaintenanceAnswer, SwitchBody
 
 
@@ -43,7 +43,8 @@ def _route(method: str, path: str, handler: Handler, about: str, body: object = 
         path=f"/api/v1/system/{path}",
         handler=handler,
         needs=Permission.ADMIN,
-        queues=no_queue,
+        # To look is harmless; to switch stops everybody's queues.
+        queues=no_queue if body is None else every_queue,
         about=about,
         body=body,
         answer=MaintenanceAnswer,

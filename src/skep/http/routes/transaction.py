@@ -231,6 +231,8 @@ def _queues(call: Call) -> Iterable[str]:
             touched |= {item.queue for item in items_of(index, operation)}
         elif isinstance(operation, SettleOperation | ExtendOperation):
             touched |= addresses.queues_of_lease(check_lease_id("leaseId", operation.lease_id))
+        if isinstance(operation, SettleOperation):
+            touched |= queues_of(call.broker, operation.verdicts or ())
     for lease in body.required_leases:
         touched |= addresses.queues_of_lease(check_lease_id("requiredLeases", lease))
     return touched

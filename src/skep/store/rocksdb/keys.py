@@ -31,6 +31,7 @@ belongs together is one contiguous range.
 """
 
 import struct
+from collections.abc import Iterable
 
 _ONE = struct.Struct(">Q")
 _TWO = struct.Struct(">QQ")
@@ -106,6 +107,11 @@ def transaction_key(partition: int, transaction_id: str) -> bytes:
     return b"t" + pack(partition) + transaction_id.encode()
 
 
+def transaction_keys(partition: int, transaction_ids: Iterable[str]) -> list[bytes]:
+    prefix = b"t" + pack(partition)
+    return [prefix + chosen.encode() for chosen in transaction_ids]
+
+
 def trace_id_key(trace_id: bytes, partition: int, offset: int) -> bytes:
     return b"i" + trace_id + pack_pair(partition, offset)
 
@@ -116,6 +122,11 @@ def dead_letter_key(queue: int, number: int) -> bytes:
 
 def dead_message_key(partition: int, offset: int, group: str) -> bytes:
     return b"u" + pack_pair(partition, offset) + group.encode()
+
+
+def dead_message(key: bytes) -> tuple[int, str]:
+    """The offset and the group in the key of a dead message."""
+    return unpack(key[9:17]), key[17:].decode()
 
 
 def event_key(partition: int, offset: int, number: int) -> bytes:

@@ -1,0 +1,40 @@
+"""The door, as a fixture; and for doors that a test makes itself, what is behind them."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from skep import Broker
+from skep.store.memory import MemoryStore
+from skep.testing.clock import ManualClock
+from tests.broker.build import make_broker
+from tests.http.build import Client, open_client
+from tests.http.door import Hand, door
+
+
+@pytest.fixture
+async def hand() -> AsyncIterator[Hand]:
+    async with door() as hand:
+        yield hand
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def store(clock: ManualClock) -> MemoryStore:
+    return MemoryStore(clock=clock)
+
+
+@pytest.fixture
+async def broker(store: MemoryStore) -> AsyncIterator[Broker]:
+    async with make_broker(store) as broker:
+        yield broker
+
+
+@pytest.fixture
+async def client(broker: Broker) -> AsyncIterator[Client]:
+    async with open_client(broker) as client:
+        yield client
