@@ -1,6 +1,6 @@
 """The messages of a queue, one at a time.
 
-The source of ``sync_messages.py``, which ``make sync`` writes.
+The source of ``sync_loop.py``, which ``make sync`` writes.
 """
 
 from collections import deque
@@ -17,12 +17,12 @@ from skep.model.names import QUEUE_MODE
 from skep.model.operation import verdicts_on
 
 
-class AsyncMessages:
+class AsyncLoop:
     """The messages of a queue for a group, one at a time.
 
     Usage::
 
-        async with AsyncMessages(client, "orders", group="billing") as messages:
+        async with AsyncLoop(client, "orders", group="billing") as messages:
             async for message in messages:
                 ...
 

@@ -1,6 +1,6 @@
 """The messages of a queue, one at a time.
 
-Generated from ``async_messages.py`` by ``tools/generate_sync.py``: change that, then ``make sync``.
+Generated from ``async_loop.py``: change that, then ``make sync``.
 """
 
 from collections import deque
