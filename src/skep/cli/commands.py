@@ -2,17 +2,22 @@
 
 import typer
 
+from skep.cli import message, push
+from skep.cli.ending import Commands
 from skep.cli.serve import serve
 
 app = typer.Typer(
     name="skep",
-    help="A partitioned message queue that you can trust with orders and payments.",
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    add_completion=False,
 )
 
-
 app.command()(serve)
+app.command()(push.push)
+app.command()(message.pop)
+app.command()(message.ack)
 
 
 @app.callback()
