@@ -64,6 +64,8 @@ class Example:
     writes: bool = True
     about: Literal["one queue", "every queue", "what he sees"] = "one queue"
     permissions: frozenset[Permission] | None = None
+    status: int | None = None
+    """What it answers here to who may, if that is not the route's."""
 
     def path_of(self, route: Route, place: Place) -> str:
         return route.path if self.path is None else self.path.format(place=place)
@@ -71,6 +73,9 @@ class Example:
     def needs(self, route: Route) -> frozenset[Permission]:
         declared = frozenset({route.needs}) - {Permission.NONE}
         return declared if self.permissions is None else self.permissions
+
+    def status_of(self, route: Route) -> int:
+        return route.status if self.status is None else self.status
 
 
 def _ack(place: Place) -> dict[str, str]:
@@ -135,6 +140,10 @@ EXAMPLES: dict[tuple[str, str], Example] = {
         writes=False,
     ),
     ("POST", "/streams/v1/cycle"): Example(body=_cycle, permissions=_PUSH_AND_POP),
+    # A store in memory has nothing to back up, and a server is not told where.
+    ("POST", "/api/v1/system/backup"): Example(
+        body=lambda place: {"path": "today"}, about="every queue", writes=False, status=409
+    ),
     **{
         ("POST", path): Example(body=lambda place: {"enabled": True}, about="every queue")
         for path in (_MAINTENANCE, f"{_MAINTENANCE}/pop")

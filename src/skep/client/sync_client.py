@@ -49,6 +49,7 @@ from skep.wire.push import (
     to_receipts,
     to_receipts_of_repetition,
 )
+from skep.wire.system import BackupAnswer, BackupBody
 from skep.wire.transaction import (
     TransactionAnswer,
     TransactionBody,
@@ -229,6 +230,14 @@ class Client:
         if done.problem is not None:
             raise from_problem(done.problem)
         return to_transaction(operations, done)
+
+    def backup(self, path: str) -> str:
+        """Let the server copy its store to ``path`` below its backup directory; return where.
+
+        There must be nothing at ``path`` yet. Work goes on meanwhile.
+        """
+        answer = self._send(post(paths.BACKUP, BackupBody(path=path), repeatable=False))
+        return answer.decode(BackupAnswer).path
 
     def _settle(self, lease: Delivery | str, body: SettleBody) -> Settlement:
         request = post(paths.settle(lease_id_of(lease)), body, repeatable=True)

@@ -1,10 +1,12 @@
 """What the door answers, one file per subject."""
 
-from skep.http.routes import about, ack, pop, push, streams, system, transaction
+from pathlib import Path
+
+from skep.http.routes import about, ack, backup, pop, push, streams, system, transaction
 from skep.http.routing import Route
 
 
-def all_routes() -> tuple[Route, ...]:
+def all_routes(*, backup_directory: Path | None = None) -> tuple[Route, ...]:
     """Everything that the door can do, and the pages that describe it."""
     routes = (
         *push.ROUTES,
@@ -13,5 +15,6 @@ def all_routes() -> tuple[Route, ...]:
         *transaction.ROUTES,
         *streams.ROUTES,
         *system.ROUTES,
+        backup.backup_route(backup_directory),
     )
     return (*routes, *about.about_routes(routes))
