@@ -11,8 +11,9 @@ from tests.serving import ServerProcess
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    backups = tmp_path_factory.mktemp("backups")
     store = tmp_path_factory.mktemp("server") / "data"
-    with ServerProcess(store) as server:
+    with ServerProcess(store, SKEP_BACKUP_DIRECTORY=str(backups)) as server:
         yield server
 
 

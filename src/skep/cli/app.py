@@ -9,4 +9,4 @@ def main() -> None:
         from skep.cli.commands import app
     except ImportError as missing:
         sys.exit(f"skep: install skep[server] for the command line ({missing.name} is missing)")
-    app()
+    app(prog_name="skep")

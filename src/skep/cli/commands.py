@@ -2,7 +2,7 @@
 
 import typer
 
-from skep.cli import message, push
+from skep.cli import backup, completion, key, message, push
 from skep.cli.ending import Commands
 from skep.cli.serve import serve
 
@@ -11,13 +11,16 @@ app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 
 app.command()(serve)
 app.command()(push.push)
 app.command()(message.pop)
 app.command()(message.ack)
+app.command()(backup.backup)
+app.command()(backup.restore)
+app.command()(completion.completion)
+app.add_typer(key.app, name="key")
 
 
 @app.callback()

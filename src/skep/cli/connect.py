@@ -22,8 +22,8 @@ Token = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
-def connect(url: str, token: str | None) -> Client:
-    return Client(url, token=token or None, retry=PATIENCE)
+def connect(url: str, token: str | None, *, timeout: float = 30.0) -> Client:
+    return Client(url, token=token or None, timeout=timeout, retry=PATIENCE)
 
 
 def connect_async(url: str, token: str | None) -> AsyncClient:

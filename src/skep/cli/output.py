@@ -8,12 +8,14 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+Step: TypeAlias = Callable[[int], None]
 
 PIPE_WIDTH = 10_000
 """Columns of what is not a terminal: a line is never broken there."""
@@ -72,8 +74,8 @@ def to_cell(value: object) -> str:
 
 
 @contextmanager
-def progress(words: str, total: int | None, *, shown: bool = True) -> Iterator[Callable[[], None]]:
-    """A bar on a terminal; what is given back counts one more."""
+def progress(words: str, total: int | None) -> Iterator[Step]:
+    """A bar on a terminal; what is given back counts so many more."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     bar = Progress(
@@ -82,12 +84,12 @@ def progress(words: str, total: int | None, *, shown: bool = True) -> Iterator[C
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         console=Console(stderr=True),
-        disable=not shown or not sys.stderr.isatty(),
+        disable=not sys.stderr.isatty(),
         transient=True,
     )
     with bar:
         task = bar.add_task(words, total=total)
-        yield lambda: bar.advance(task)
+        yield lambda count: bar.advance(task, count)
 
 
 def _console() -> Console:

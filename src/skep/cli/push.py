@@ -133,7 +133,7 @@ async def _push(client: AsyncClient, queue: str, lines: Lines, tally: Tally) -> 
 
         def settled(receipt: asyncio.Future[Receipt]) -> None:
             tally.settle(receipt)
-            step()
+            step(1)
 
         async with client, AsyncProducer(client) as producer:
             try:
