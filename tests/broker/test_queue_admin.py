@@ -510,3 +510,23 @@ async def test_traces_go_with_their_queue(queue: Broker) -> None:
     assert await queue.traces.events(receipt.id) == []
     assert await queue.traces.named("checkout") == []
     assert await queue.traces.names() == []
+
+
+async def test_a_queue_is_created_with_its_first_partition_and_the_labels_in_its_name(
+    queue: Broker,
+) -> None:
+    config, number = await queue.queues.create("shop.orders.eu", task="own", lease_time=60)
+
+    assert (config.namespace, config.task, config.options.lease_time) == ("shop", "own", 60)
+    assert [(p.name, p.number) for p in queue.queues.partitions("shop.orders.eu")] == [
+        ("Default", number)
+    ]
+    assert (await queue.queues.create("shop.orders.eu"))[1] == number
+    assert queue.queues.get("shop.orders.eu").options.lease_time == 300
+
+
+async def test_a_queue_that_cannot_be_created_is_not_there(queue: Broker) -> None:
+    with pytest.raises(Invalid, match="lease_time"):
+        await queue.queues.create("orders", lease_time=0)
+
+    assert queue.queues.list() == []

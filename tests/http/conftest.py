@@ -8,6 +8,7 @@ from skep import Broker
 from skep.store.memory import MemoryStore
 from skep.testing.clock import ManualClock
 from tests.broker.build import make_broker
+from tests.http.build import Client, open_client
 from tests.http.door import Hand, door
 
 
@@ -31,3 +32,9 @@ def store(clock: ManualClock) -> MemoryStore:
 async def broker(store: MemoryStore) -> AsyncIterator[Broker]:
     async with make_broker(store) as broker:
         yield broker
+
+
+@pytest.fixture
+async def client(broker: Broker) -> AsyncIterator[Client]:
+    async with open_client(broker) as client:
+        yield client

@@ -426,3 +426,32 @@ async def test_a_replay_happens_together_with_the_removal_of_its_letter(
     assert outcome == Applied((placed(alice, [1]),))
     assert await letters(store, orders) == []
     assert await payloads(store, alice) == [b"a", b"a"]
+
+
+async def test_the_messages_of_a_range_that_were_given_up_are_found_by_their_place(
+    store: Store, orders: Queue, alice: Partition, bob: Partition
+) -> None:
+    await push_each(store, alice, b"a", b"b", b"c", b"d")
+    await push_each(store, bob, b"a", b"b", b"c", b"d")
+    await bury(store, alice, 0, 3, 1, group="h")
+    await bury(store, alice, 1, group="g")
+    await bury(store, bob, 2)
+
+    found = await store.given_up(alice.number, 1, 3)
+
+    numbers = {(x.offset, x.group): x.number for x in await letters(store, orders)}
+    assert found == [(1, "g", numbers[1, "g"]), (1, "h", numbers[1, "h"])]
+    assert await store.given_up(alice.number, 2, 3) == []
+    assert await store.given_up(UNKNOWN, 0, 9) == []
+
+
+async def test_a_letter_that_was_taken_away_is_not_found_by_its_place(
+    store: Store, orders: Queue, alice: Partition
+) -> None:
+    await push_each(store, alice, b"a")
+    await bury(store, alice, 0)
+    (letter,) = await letters(store, orders)
+
+    await commit_one(store, Change(removals=(removal(letter),)))
+
+    assert await store.given_up(alice.number, 0, 1) == []

@@ -88,3 +88,11 @@ def test_missing_is_what_a_stretch_has_and_the_set_has_not(
     missing = list(ranges.missing(ranges.from_offsets(given_offsets), start, stop))
 
     assert missing == [at for at in range(start, stop) if at not in given_offsets]
+
+
+@given(offsets, places, places)
+def test_a_complement_holds_what_is_missing(inside: set[int], start: int, stop: int) -> None:
+    rest = ranges.complement(ranges.from_offsets(inside), start, stop)
+
+    assert members(rest) == set(range(start, stop)) - inside
+    assert is_tidy(rest)

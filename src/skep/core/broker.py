@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -15,10 +16,13 @@ from skep.core.committer import Committer
 from skep.core.dead_letters import DeadLetters
 from skep.core.encryption import KeyRing
 from skep.core.evict import Evicting
+from skep.core.giving_up import GivingUp
 from skep.core.groups import Groups
+from skep.core.insight import Insight
 from skep.core.limits import Limits
 from skep.core.maintenance import Maintenance
 from skep.core.messages import Messages
+from skep.core.meter import Meter
 from skep.core.pop import Popping, PopRequest
 from skep.core.push import Batch, Pushing
 from skep.core.queues import Queues
@@ -30,7 +34,7 @@ from skep.core.sweeper import Sweeper
 from skep.core.take import Taking
 from skep.core.traces import Traces
 from skep.core.transact import Transacting
-from skep.errors import Invalid, QueueNotFound
+from skep.errors import Invalid, Overloaded, QueueNotFound
 from skep.model.change import Applied, Change, Outcome
 from skep.model.message import Delivery, Draft, Message, Receipt
 from skep.model.names import QUEUE_MODE, LeaseId, check_count, check_label, check_name, to_datetime
@@ -58,8 +62,8 @@ class Broker:
                 await queue.ack(delivery)
 
     What is not about a single message is in ``queues``, ``groups``, ``messages``,
-    ``dead_letters``, ``traces``, ``streams``,
-    ``maintenance`` and ``addresses``.
+    ``dead_letters``, ``traces``, ``streams``, ``maintenance``, ``addresses``, ``giving_up`` and
+    ``insight``.
     """
 
     def __init__(
@@ -75,29 +79,32 @@ class Broker:
         self._store = store
         self._limits = limits
         self._sweep_interval = sweep_interval
-        self._catalogue = Catalogue(store, cache_bytes=limits.cache_bytes)
-        self._committer = Committer(store, self._catalogue.follow, capacity=limits.pending_bytes)
-        reading = Reading(store, self._catalogue, keys)
-        evicting = Evicting(store, self._catalogue, self._committer, reading)
-        claiming = Claiming(store.clock, self._catalogue, reading)
-        self._pushing = Pushing(store, self._catalogue, keys)
-        self._settling = Settling(store.clock, self._catalogue, random or Random())
+        catalogue = self._catalogue = Catalogue(store, cache_bytes=limits.cache_bytes)
+        meter = Meter(store.clock, catalogue)
+        committer = self._committer = Committer(store, meter.follow, capacity=limits.pending_bytes)
+        reading = Reading(store, catalogue, keys)
+        evicting = Evicting(store, catalogue, committer, reading)
+        claiming = Claiming(store.clock, catalogue, reading)
+        self._pushing = Pushing(store, catalogue, keys)
+        self._settling = Settling(store.clock, catalogue, random or Random())
         self._transacting = Transacting(
-            store, self._committer, self._pushing, self._settling, reading, limits
+            store, committer, self._pushing, self._settling, reading, limits
         )
-        self.queues = Queues(store, self._catalogue, self._committer)
-        self.groups = Groups(store, self._catalogue, self._committer)
-        taking = Taking(store.clock, self._catalogue, self._committer, claiming, evicting, limits)
-        self._popping = Popping(store.clock, self._catalogue, self.queues, self.groups, taking)
-        self.addresses = Addresses(store, self._catalogue, reading)
+        self.queues = Queues(store, catalogue, committer)
+        self.groups = Groups(store, catalogue, committer)
+        taking = Taking(store.clock, catalogue, committer, claiming, evicting, limits)
+        self._popping = Popping(store.clock, catalogue, self.queues, self.groups, taking)
+        self.addresses = Addresses(store, catalogue, reading)
         self.streams = Streams(store, self._transacting, self.addresses)
-        self.messages = Messages(store, self._catalogue, reading, limits)
-        self.dead_letters = DeadLetters(store, self._catalogue, self._committer, reading, limits)
-        self.traces = Traces(
-            store, self._catalogue, self._committer, self.messages, reading, limits
+        self.messages = Messages(store, catalogue, reading, limits)
+        self.dead_letters = DeadLetters(store, catalogue, committer, reading, limits)
+        self.traces = Traces(store, catalogue, committer, self.messages, reading, limits)
+        self.insight = Insight(
+            store, catalogue, meter, reading, self.dead_letters, self.traces, limits
         )
-        self.maintenance = Maintenance(store, self._catalogue, self)
-        self._sweeper = Sweeper(store, self._catalogue, self.queues, evicting)
+        self.giving_up = GivingUp(store.clock, catalogue, committer, self.insight.observing)
+        self.maintenance = Maintenance(store, catalogue, self)
+        self._sweeper = Sweeper(store, catalogue, self.queues, evicting)
         self._closing: asyncio.Task[None] | None = None
 
     # Lifetime.
@@ -120,6 +127,15 @@ class Broker:
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+    @property
+    def closed(self) -> bool:
+        return self._catalogue.closed
+
+    @property
+    def draining(self) -> bool:
+        """Whether nobody may wait any more, because it will be closed."""
+        return self._catalogue.waiting.closed
 
     def drain(self) -> None:
         """Answer every long poll now, those to come too: the broker will be closed soon."""
@@ -287,6 +303,12 @@ class Broker:
         if not isinstance(path, str | Path) or not str(path):
             raise Invalid("path", "must name a place that does not exist yet")
         await self._store.backup(Path(path))
+
+    async def check(self) -> None:
+        """Raise what stands against writing; a store that has much to do is not broken."""
+        self._check_open()
+        with suppress(Overloaded):
+            await self._committer.submit(Change())
 
     async def stats(self) -> StoreStats:
         """What the store says about itself."""

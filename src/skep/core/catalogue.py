@@ -17,7 +17,7 @@ from skep.errors import Closed, GroupNotFound, LeaseLost, PartitionNotFound, Que
 from skep.model.change import Applied, Change, Commit
 from skep.model.consumer import Consumer
 from skep.model.names import LeaseId, Offset, check_text
-from skep.model.queue import Queue, Subscription
+from skep.model.queue import Queue, Subscription, labels_of
 from skep.store.protocol import Store, StoredConsumer
 
 Held: TypeAlias = tuple[GroupState, PartitionState]
@@ -128,14 +128,8 @@ class Catalogue:
         async with self._making.of(name):
             found = self.queues.get(name)
             if found is None:
-                namespace, _, rest = name.partition(".")
-                task = rest.partition(".")[0]
-                config = Queue(
-                    number=0,
-                    name=name,
-                    namespace=namespace if namespace and rest else None,
-                    task=task or None,
-                )
+                namespace, task = labels_of(name)
+                config = Queue(number=0, name=name, namespace=namespace, task=task)
                 found = self._add_queue(await self._store.put_queue(config))
         return found
 

@@ -103,8 +103,39 @@ class Groups:
             if partition is None
             else [self._catalogue.partition(queue, partition)]
         )
+        _check_offset(partitions, to)
+        return await self._move_all(state, partitions, to)
+
+    async def restart(self, queue: str, group: str) -> int:
+        """Move a group back to where it started in a queue; return in how many partitions."""
+        subscription = self._catalogue.group(queue, group).subscription
+        if subscription.mode == "all":
+            return await self.seek(queue, group, "beginning")
+        start = subscription.from_at
+        return await self.seek(
+            queue, group, to_datetime(subscription.created_at if start is None else start)
+        )
+
+    async def resubscribe(self, queue: str, group: str, start: datetime) -> int:
+        """Let a group start at an instant wherever it has not read anything yet.
+
+        Returns in how many partitions that is so. Where it has read it goes on from its cursor,
+        and the record of its first contact with the queue stays as it is.
+        """
+        check_target(start)
+        state = self._catalogue.group(queue, group)
+        unread = [
+            partition
+            for partition in state.queue.partitions.values()
+            if _is_unread(state.consumer(partition))
+        ]
+        return await self._move_all(state, unread, start)
+
+    async def _move_all(
+        self, group: GroupState, partitions: Sequence[PartitionState], to: Target
+    ) -> int:
         for start in range(0, len(partitions), _STEP):
-            await self._move(state, partitions[start : start + _STEP], to)
+            await self._move(group, partitions[start : start + _STEP], to)
         return len(partitions)
 
     async def _move(
@@ -126,12 +157,7 @@ class Groups:
             return partition.end
         if isinstance(to, datetime):
             return await self._store.offset_at(partition.number, from_datetime("to", to))
-        offset = int(to)
-        if offset > partition.end:
-            raise Invalid(
-                "to", f"{offset} lies beyond the end of {partition.name!r}, {partition.end}"
-            )
-        return offset
+        return int(to)
 
     # Looking.
 
@@ -148,7 +174,7 @@ class Groups:
         """A group's place in each partition of a queue."""
         state = self._catalogue.group(queue, group)
         now = self._store.clock.now()
-        return (_partition_lag(state, each, now) for each in state.queue.partitions.values())
+        return (partition_lag(state, each, now) for each in state.queue.partitions.values())
 
     async def delete(self, queue: str, group: str) -> None:
         """Forget a group; the next pop under its name is a first contact again."""
@@ -156,17 +182,8 @@ class Groups:
 
     def _lag(self, group: GroupState) -> GroupLag:
         now = self._store.clock.now()
-        lags = [_partition_lag(group, each, now) for each in group.queue.partitions.values()]
-        waiting = [lag for lag in lags if lag.backlog]
-        return GroupLag(
-            queue=group.queue.config.name,
-            group=group.name,
-            subscription_mode=group.subscription.mode,
-            backlog=sum(lag.backlog for lag in waiting),
-            partitions_with_backlog=len(waiting),
-            leased_partitions=sum(lag.leased for lag in lags),
-            oldest_at=min((lag.oldest_at for lag in waiting if lag.oldest_at), default=None),
-        )
+        lags = [partition_lag(group, each, now) for each in group.queue.partitions.values()]
+        return group_lag(group, lags)
 
 
 def check_mode(mode: object) -> str:
@@ -190,19 +207,58 @@ def _moved(group: GroupState, partition: PartitionState, cursor: Offset) -> Cons
     return group.update(partition, leases.seek(consumer, cursor, oldest_at=partition.first_at))
 
 
-def _partition_lag(group: GroupState, partition: PartitionState, now: Instant) -> PartitionLag:
+def _check_offset(partitions: Sequence[PartitionState], to: Target) -> None:
+    """Before anything is moved: an offset must be one that every partition has, or its end."""
+    if isinstance(to, int):
+        for partition in partitions:
+            if to > partition.end:
+                raise Invalid(
+                    "to", f"{to} lies beyond the end of {partition.name!r}, {partition.end}"
+                )
+
+
+def _is_unread(consumer: Consumer) -> bool:
+    return not (consumer.messages_consumed or consumer.run_end or consumer.acked)
+
+
+def partition_lag(group: GroupState, partition: PartitionState, now: Instant) -> PartitionLag:
     consumer = group.consumer(partition)
     backlog = group.pending(partition)
+    lease = consumer.lease if consumer.lease and consumer.lease.expires_at > now else None
     return PartitionLag(
         partition=partition.name,
+        number=partition.number,
         cursor=consumer.cursor,
         end=partition.end,
         backlog=backlog,
-        leased=consumer.lease is not None and consumer.lease.expires_at > now,
+        leased=lease is not None,
+        lease_id=lease.id if lease else None,
+        lease_expires_at=to_datetime(lease.expires_at) if lease else None,
         attempt=consumer.attempt,
         oldest_at=to_datetime(consumer.oldest_at) if backlog else None,
         last_consumed_at=to_datetime(consumer.last_consumed_at)
         if consumer.last_consumed_at
         else None,
         messages_consumed=consumer.messages_consumed,
+        batches_consumed=consumer.batches_consumed,
+    )
+
+
+def group_lag(group: GroupState, lags: Sequence[PartitionLag]) -> GroupLag:
+    """How far a group is in a queue, from how far it is in each partition."""
+    waiting = [lag for lag in lags if lag.backlog]
+    subscription = group.subscription
+    start = subscription.from_at
+    return GroupLag(
+        queue=group.queue.config.name,
+        group=group.name,
+        subscription_mode=subscription.mode,
+        subscription_from=None if start is None else to_datetime(start),
+        subscribed_at=to_datetime(subscription.created_at),
+        partitions=len(group.consumers),
+        backlog=sum(lag.backlog for lag in waiting),
+        partitions_with_backlog=len(waiting),
+        leased_partitions=sum(lag.leased for lag in lags),
+        members=len({lag.lease_id for lag in lags if lag.leased}),
+        oldest_at=min((lag.oldest_at for lag in waiting if lag.oldest_at), default=None),
     )

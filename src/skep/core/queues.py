@@ -1,6 +1,6 @@
 """Queues: configuring, listing, clearing and deleting them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -11,6 +11,7 @@ from skep.core.state import PartitionState, QueueState
 from skep.model.change import Change
 from skep.model.dead_letter import DeadLetterFilter
 from skep.model.names import (
+    DEFAULT_PARTITION,
     RESERVED,
     Offset,
     check_count,
@@ -18,7 +19,7 @@ from skep.model.names import (
     check_name,
     to_datetime,
 )
-from skep.model.queue import Queue, Removal, options_from
+from skep.model.queue import Queue, Removal, labels_of, options_from
 from skep.model.stats import PartitionStats, QueueStats
 from skep.store.protocol import Store
 
@@ -39,14 +40,24 @@ class Queues:
 
         The options are those of ``QueueOptions``.
         """
-        config = Queue(
-            number=0,
-            name=check_name("queue", queue),
-            namespace=check_label("namespace", namespace),
-            task=check_label("task", task),
-            options=options_from(options),
-        )
+        config = _config(queue, namespace, task, options)
         return (await self._catalogue.configure(config)).config
+
+    async def create(
+        self, queue: str, *, namespace: str | None = None, task: str | None = None, **options: Any
+    ) -> tuple[Queue, int]:
+        """As ``configure``, with a partition ``Default``, whose number comes with the queue.
+
+        Labels that are not given are those in the queue's name.
+        """
+        self._catalogue.check_open()
+        first, second = labels_of(check_name("queue", queue))
+        config = _config(queue, namespace or first, task or second, options)
+        state = await self._catalogue.ensure_queue(config.name)
+        made = await self._catalogue.ensure_partitions(state, [DEFAULT_PARTITION])
+        # Last, because it is this write that makes the partition durable, too.
+        state = await self._catalogue.configure(config)
+        return state.config, made[DEFAULT_PARTITION].number
 
     def get(self, queue: str) -> Queue:
         """The configuration of a queue."""
@@ -68,6 +79,10 @@ class Queues:
             and (task is None or state.config.task == task)
         ]
         return sorted(found, key=lambda q: (-q.config.options.priority, q.config.name))
+
+    def has(self, queue: str, partition: str) -> bool:
+        """Whether a queue has a partition of this name."""
+        return partition in self._catalogue.queue(queue).partitions
 
     def partitions(self, queue: str) -> Iterator[PartitionStats]:
         """The partitions of a queue, oldest first."""
@@ -133,6 +148,18 @@ class Queues:
         """The retention history, newest first."""
         check_count("limit", limit, least=1, most=MAX_REMOVALS)
         return await self._store.removals(self._catalogue.queue(queue).config.number, limit=limit)
+
+
+def _config(
+    queue: str, namespace: str | None, task: str | None, options: Mapping[str, Any]
+) -> Queue:
+    return Queue(
+        number=0,
+        name=check_name("queue", queue),
+        namespace=check_label("namespace", namespace),
+        task=check_label("task", task),
+        options=options_from(options),
+    )
 
 
 def _partition_stats(partition: PartitionState) -> PartitionStats:

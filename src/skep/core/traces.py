@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from uuid import UUID
 
+from msgspec.structs import replace
+
 from skep.core.catalogue import Catalogue
 from skep.core.committer import Committer
 from skep.core.limits import Limits
 from skep.core.messages import Messages
 from skep.core.reading import Reading
-from skep.errors import Invalid
+from skep.errors import Invalid, MessageNotFound
 from skep.model.address import address_of
 from skep.model.change import Change
 from skep.model.message import Message
@@ -59,7 +61,7 @@ class Traces:
         names: Sequence[str] = (),
         group: str | None = None,
         worker: str | None = None,
-    ) -> None:
+    ) -> TraceEvent:
         """Record an event of a message. The event lives as long as the message."""
         if not isinstance(data, bytes):
             raise Invalid("data", f"must be bytes, not {type(data).__name__}")
@@ -79,6 +81,10 @@ class Traces:
             worker=worker,
         )
         await self._committer.submit(Change(traces=(event,)))
+        for recorded in reversed(await self.events(message_id)):
+            if replace(recorded, number=0, created_at=0) == event:
+                return recorded
+        raise MessageNotFound(str(message_id))
 
     async def events(self, message_id: UUID) -> list[TraceEvent]:
         """The events of a message, oldest first."""

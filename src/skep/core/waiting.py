@@ -98,6 +98,10 @@ class Waiting:
         for place in list(self._parked):
             self.wake_all(place)
 
+    def count(self) -> dict[Place, int]:
+        """How many wait at each place; who waits at several counts at each of them."""
+        return {place: len(sleepers) for place, sleepers in self._parked.items()}
+
     def __len__(self) -> int:
         return len({sleeper for sleepers in self._parked.values() for sleeper in sleepers})
 

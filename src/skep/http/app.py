@@ -5,7 +5,6 @@ Plain ASGI: on this path a framework costs as much as the queue itself (docs/adr
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from skep.errors import Invalid, SkepError, TooLarge
 from skep.http.auth import Authenticator
 from skep.http.call import Call, Receive, Reply, Scope, Send
 from skep.http.codec import decode_body, decode_query
+from skep.http.door import Door
 from skep.http.limits import DoorLimits
 from skep.http.origin import Origins
 from skep.http.problems import to_reply
@@ -49,8 +49,7 @@ class App:
         self._authenticator = authenticator
         self._origins = origins or Origins()
         self._limits = limits or DoorLimits()
-        self.answers: Counter[tuple[str, str, int]] = Counter()
-        """How many answers were given, by method, route and status."""
+        self.door = Door()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -72,7 +71,7 @@ class App:
         except Exception:
             _log.exception("%s %s failed", scope["method"], place)
             reply = Reply({"error": "the server has failed; its log says why"}, 500)
-        self.answers[scope["method"], place, reply.status] += 1
+        self.door.answers[scope["method"], place, reply.status] += 1
         await self._answer(reply, headers.origin, send)
 
     def _find(self, scope: Scope) -> tuple[Route, tuple[str, ...]]:
@@ -99,7 +98,7 @@ class App:
         )
         principal.check(route.needs)
         params = dict(zip(route.names, values, strict=True)) if values else {}
-        call = Call(self._broker, principal, params, receive)
+        call = Call(self._broker, principal, params, receive, self.door)
         if route.query is not None:
             call.query = decode_query(route.query, scope["query_string"])
         if route.body is not None:

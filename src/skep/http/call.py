@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from skep.core.broker import Broker
-from skep.http.access import Principal
+from skep.http.access import Permission, Principal
+from skep.http.door import Door
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Event: TypeAlias = MutableMapping[str, Any]
@@ -23,8 +24,12 @@ class Call:
     principal: Principal
     params: dict[str, str]
     receive: Receive
+    door: Door
     query: Any = None
     body: Any = None
+
+    def may(self, permission: Permission) -> bool:
+        return permission in self.principal.permissions
 
 
 @dataclass(frozen=True, slots=True)

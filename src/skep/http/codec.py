@@ -10,6 +10,7 @@ import msgspec
 from skep.errors import Invalid
 
 _MISSING = re.compile(r"Object missing required field `(.+?)`")
+_UNKNOWN = re.compile(r"Object contains unknown field `(.+?)`")
 _PLACE = re.compile(r" - at `(?:key in )?\$?\.?(.*?)`$")
 
 
@@ -62,4 +63,7 @@ def _invalid(text: str, where: str) -> Invalid:
     missing = _MISSING.match(reason)
     if missing:
         return Invalid(f"{path}.{missing[1]}".lstrip("."), "is required")
+    unknown = _UNKNOWN.match(reason)
+    if unknown:
+        return Invalid(f"{path}.{unknown[1]}".lstrip("."), "is not known here")
     return Invalid(path or where, reason[:1].lower() + reason[1:])

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 from urllib.parse import unquote_to_bytes
 
@@ -64,6 +65,11 @@ class Route:
             raise TypeError(f"{self.method} {self.path} does not say which queues it is about")
         if "queue" in self.names and self.queues is no_queue:
             raise TypeError(f"{self.method} {self.path} names a queue and says it is about none")
+
+
+get = partial(Route, method="GET")
+post = partial(Route, method="POST")
+delete = partial(Route, method="DELETE")
 
 
 class Router:

@@ -51,6 +51,12 @@ def options_from(values: Mapping[str, Any]) -> QueueOptions:
     return QueueOptions(**values)
 
 
+def labels_of(name: str) -> tuple[str | None, str | None]:
+    """The namespace and the task in a queue's name: ``shop.orders`` has both, ``orders`` none."""
+    namespace, _, rest = name.partition(".")
+    return (namespace or None) if rest else None, rest.partition(".")[0] or None
+
+
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """A named set of partitions with one configuration. Its number is never used again."""
 

@@ -49,6 +49,18 @@ def missing(ranges: Ranges, start: Offset, stop: Offset) -> Iterator[Offset]:
     yield from range(start, stop)
 
 
+def complement(ranges: Ranges, start: Offset, stop: Offset) -> Ranges:
+    """The offsets of ``[start, stop)`` that are not in ``ranges``, as ranges."""
+    rest: list[tuple[Offset, Offset]] = []
+    for low, high in ranges:
+        if start < min(low, stop):
+            rest.append((start, min(low, stop)))
+        start = max(start, high)
+    if start < stop:
+        rest.append((start, stop))
+    return tuple(rest)
+
+
 def _merge(pairs: Iterable[tuple[Offset, Offset]]) -> Ranges:
     merged: list[tuple[Offset, Offset]] = []
     for start, stop in pairs:

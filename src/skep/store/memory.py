@@ -22,7 +22,7 @@ from skep.model.queue import Partition, Queue, Removal, Subscription
 from skep.model.segment import Segment, until_enough
 from skep.model.trace import TraceEvent, TraceName
 from skep.store.clock import Clock, SystemClock
-from skep.store.protocol import StoredConsumer, StoreStats
+from skep.store.protocol import GivenUp, StoredConsumer, StoreStats
 from skep.store.round import Recorded, judge
 
 _TRUNCATE_STEP = 100
@@ -291,6 +291,14 @@ class MemoryStore:
 
     async def find_dead_letter(self, queue: int, number: int) -> DeadLetter | None:
         return self.dead_letter(queue, number)
+
+    async def given_up(self, partition: int, start: Offset, stop: Offset) -> list[GivenUp]:
+        return sorted(
+            GivenUp(letter.offset, letter.group, letter.number)
+            for letters in self._dead_letters.values()
+            for letter in letters.values()
+            if letter.partition == partition and start <= letter.offset < stop
+        )
 
     async def trace_events(self, partition: int, offset: Offset) -> list[TraceEvent]:
         return [e for e in self._traces if e.partition == partition and e.offset == offset]

@@ -21,6 +21,14 @@ class StoredConsumer(NamedTuple):
     state: Consumer
 
 
+class GivenUp(NamedTuple):
+    """That a group gave the message at an offset up, and under which number it lies."""
+
+    offset: Offset
+    group: str
+    number: int
+
+
 class StoreStats(NamedTuple):
     """What a store can say about itself at once."""
 
@@ -168,6 +176,10 @@ class Store(Protocol):
     async def count_dead_letters(self, which: DeadLetterFilter) -> int: ...
 
     async def find_dead_letter(self, queue: int, number: int) -> DeadLetter | None: ...
+
+    async def given_up(self, partition: int, start: Offset, stop: Offset) -> list[GivenUp]:
+        """Which messages of ``[start, stop)`` are dead letters, in order, then by group."""
+        ...
 
     async def trace_events(self, partition: int, offset: Offset) -> list[TraceEvent]:
         """The events of a message, oldest first."""

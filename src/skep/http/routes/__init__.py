@@ -2,7 +2,25 @@
 
 from pathlib import Path
 
-from skep.http.routes import about, ack, backup, pop, push, streams, system, transaction
+from skep.http.routes import (
+    about,
+    ack,
+    analytics,
+    backup,
+    dead_letters,
+    groups,
+    health,
+    messages,
+    pop,
+    push,
+    queues,
+    resources,
+    status,
+    streams,
+    system,
+    traces,
+    transaction,
+)
 from skep.http.routing import Route
 
 
@@ -16,5 +34,14 @@ def all_routes(*, backup_directory: Path | None = None) -> tuple[Route, ...]:
         *streams.ROUTES,
         *system.ROUTES,
         backup.backup_route(backup_directory),
+        *queues.ROUTES,
+        *resources.ROUTES,
+        *groups.ROUTES,
+        *dead_letters.ROUTES,
+        *messages.ROUTES,
+        *traces.ROUTES,
+        *status.ROUTES,
+        *analytics.ROUTES,
+        *health.ROUTES,
     )
     return (*routes, *about.about_routes(routes))

@@ -124,6 +124,11 @@ def dead_message_key(partition: int, offset: int, group: str) -> bytes:
     return b"u" + pack_pair(partition, offset) + group.encode()
 
 
+def dead_message(key: bytes) -> tuple[int, str]:
+    """The offset and the group in the key of a dead message."""
+    return unpack(key[9:17]), key[17:].decode()
+
+
 def event_key(partition: int, offset: int, number: int) -> bytes:
     return b"e" + _THREE.pack(partition, offset, number)
 

@@ -7,7 +7,8 @@ from rocksdict import WriteBatch
 
 from skep.model.change import GiveUp, IdempotencyKey, Outcome
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
-from skep.model.names import Instant
+from skep.model.names import Instant, Offset
+from skep.store.protocol import GivenUp
 from skep.store.rocksdb import keys
 from skep.store.rocksdb.rows import Rows
 from skep.store.rocksdb.values import Decoder, encode
@@ -28,6 +29,13 @@ class LetterRows(Rows):
 
     async def find_dead_letter(self, queue: int, number: int) -> DeadLetter | None:
         return self.dead_letter(queue, number)
+
+    async def given_up(self, partition: int, start: Offset, stop: Offset) -> list[GivenUp]:
+        lower, upper = (keys.dead_message_key(partition, at, "") for at in (start, stop))
+        return [
+            GivenUp(*keys.dead_message(key), keys.unpack(value))
+            for key, value in self._db.scan(lower, upper)
+        ]
 
     async def find_outcome(self, key: IdempotencyKey) -> Outcome | None:
         recorded = self.recorded(key.name)

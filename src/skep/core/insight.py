@@ -1,0 +1,39 @@
+"""Read-only questions for the dashboard, the command line and the API."""
+
+from skep.core.browse import Browsing
+from skep.core.catalogue import Catalogue
+from skep.core.dead_letters import DeadLetters
+from skep.core.lag import Lags
+from skep.core.letters import Letters
+from skep.core.limits import Limits
+from skep.core.meter import Meter
+from skep.core.observe import Observing
+from skep.core.overview import Overview
+from skep.core.reading import Reading
+from skep.core.trace_search import TraceSearch
+from skep.core.traces import Traces
+from skep.store.protocol import Store
+
+
+class Insight:
+    """``queues`` in numbers, how far ``groups`` are, what became of ``messages``, dead
+    ``letters``, ``traces``, and in ``metrics`` what happened lately."""
+
+    def __init__(
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        meter: Meter,
+        reading: Reading,
+        letters: DeadLetters,
+        traces: Traces,
+        limits: Limits,
+    ) -> None:
+        self.clock = store.clock
+        self.observing = Observing(store, catalogue, reading)
+        self.queues = Overview(store, catalogue, meter)
+        self.groups = Lags(store, catalogue)
+        self.messages = Browsing(store, catalogue, self.observing, limits)
+        self.letters = Letters(catalogue, letters, limits)
+        self.traces = TraceSearch(catalogue, traces, reading, limits)
+        self.metrics = meter.metrics

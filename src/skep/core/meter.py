@@ -1,0 +1,116 @@
+"""From commits to counters: what a commit did is what has happened."""
+
+from skep.core.catalogue import Catalogue
+from skep.core.metrics import Metrics
+from skep.core.state import PartitionState
+from skep.model import ranges
+from skep.model.change import Applied, Change, Commit, ConsumerUpdate
+from skep.model.consumer import Consumer
+from skep.model.tally import Tally
+from skep.store.clock import Clock
+
+_NEW = Consumer()
+
+
+class Meter:
+    """Counts every commit and lets the catalogue follow it, in this order: what was is needed to
+    see what is new.
+
+    So a message counts once, whether a push, a transaction or a replay brought it, and nothing
+    counts that did not happen.
+    """
+
+    def __init__(self, clock: Clock, catalogue: Catalogue) -> None:
+        self._clock = clock
+        self._catalogue = catalogue
+        self.metrics = Metrics(clock)
+        self.letters: dict[int, int] = {}
+        """How many dead letters queues have, by number, as far as somebody has counted."""
+        self.letter_changes = 0
+        """How often any of these has changed."""
+
+    def follow(self, changes: list[Change], commit: Commit) -> None:
+        self._count_all(changes, commit)
+        self._catalogue.follow(changes, commit)
+
+    def _count_all(self, changes: list[Change], commit: Commit) -> None:
+        self.metrics.keep_only(self._catalogue.queues)
+        for segment in commit.segments:
+            partition = self._catalogue.partitions.get(segment.partition)
+            if partition is not None:
+                for tally in self._tallies(partition):
+                    tally.pushed += len(segment.columns)
+        states: dict[tuple[int, str], Consumer] = {}
+        for change, outcome in zip(changes, commit.outcomes, strict=True):
+            if isinstance(outcome, Applied) and not outcome.repeated:
+                self._count(change, states)
+
+    def _count(self, change: Change, states: dict[tuple[int, str], Consumer]) -> None:
+        if change.appends:
+            self._count_push(change)
+        for update in change.consumers:
+            self._count_update(update, states)
+        for given_up in change.dead_letters:
+            self._forget_letters(given_up.queue)
+            partition = self._catalogue.partitions.get(given_up.partition)
+            if partition is not None:
+                for tally in self._tallies(partition):
+                    tally.dead_letters += 1
+        for removal in change.removals:
+            self._forget_letters(removal.queue)
+
+    def _count_push(self, change: Change) -> None:
+        firsts = {append.queue: append.partition for append in change.appends}
+        for number in firsts.values():
+            partition = self._catalogue.partitions.get(number)
+            if partition is not None:
+                for tally in self._tallies(partition):
+                    tally.pushes += 1
+
+    def _count_update(
+        self, update: ConsumerUpdate, states: dict[tuple[int, str], Consumer]
+    ) -> None:
+        """Count what one update did; ``states`` are those that the same commit made before."""
+        partition = self._catalogue.partitions.get(update.partition)
+        group = partition and partition.queue.groups.get(update.group)
+        if not partition or not group:
+            return
+        place = update.partition, update.group
+        before = states.get(place) or group.consumers.get(update.partition, _NEW)
+        states[place] = update.state
+        popped, acked, failed = _moved(before, update)
+        if not (popped or acked or failed):
+            return
+        for tally in self._tallies(partition):
+            tally.popped += popped
+            tally.acked += acked
+            tally.failed += failed
+            tally.pops += bool(popped)
+            tally.acks += bool(acked or failed)
+            if popped and update.state.lease:
+                tally.note_lag(max(0, self._clock.now() - update.state.oldest_at))
+
+    def _forget_letters(self, queue: int) -> None:
+        self.letters.pop(queue, None)
+        self.letter_changes += 1
+
+    def _tallies(self, partition: PartitionState) -> tuple[Tally, Tally]:
+        return self.metrics.of(partition.queue.config.name)
+
+
+def _moved(before: Consumer, update: ConsumerUpdate) -> tuple[int, int, int]:
+    """How many messages an update handed out, found done, and sent back to be tried again."""
+    after = update.state
+    acked = max(0, after.messages_consumed - before.messages_consumed)
+    if after.lease and (before.lease is None or before.lease.id != after.lease.id):
+        return _run(after), acked, 0
+    if after.retries > before.retries:
+        return 0, acked, _run(after)
+    # Acknowledged without ever having been leased: it was when it was popped.
+    return (0 if update.under_lease else acked), acked, 0
+
+
+def _run(consumer: Consumer) -> int:
+    """How many messages of a run are not done."""
+    done = ranges.overlap(consumer.acked, consumer.cursor, consumer.run_end)
+    return max(0, consumer.run_end - consumer.cursor - done)

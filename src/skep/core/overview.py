@@ -1,0 +1,211 @@
+"""Queues in numbers: how many messages, where they stand, why they were given up.
+
+The answers come from memory, in steps, so that nobody who pushes or pops waits for who looks.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable
+
+from skep.core import standing
+from skep.core.catalogue import Catalogue
+from skep.core.meter import Meter
+from skep.core.metrics import Sees
+from skep.core.state import PartitionState, QueueState
+from skep.core.turns import in_steps
+from skep.model.dead_letter import DeadLetter, DeadLetterFilter
+from skep.model.names import to_datetime
+from skep.model.queue import Partition, Queue, Removal
+from skep.model.ranges import complement, size
+from skep.model.stats import Counts, ErrorCounts, LeaseCounts, PartitionSummary, QueueSummary
+from skep.store.protocol import Store
+
+_STEP = 500
+"""Dead letters that are read at a time."""
+_ALL = 1 << 62
+MAX_LETTERS = 10_000
+"""The newest dead letters that are looked at to say why messages are given up."""
+MAX_REMOVALS = 10_000
+"""Lines of the retention history that are looked at in a queue."""
+
+
+class Overview:
+    def __init__(self, store: Store, catalogue: Catalogue, meter: Meter) -> None:
+        self._store = store
+        self._catalogue = catalogue
+        self._meter = meter
+
+    # Queues and partitions.
+
+    def find(
+        self, sees: Sees, *, namespace: str | None = None, task: str | None = None
+    ) -> list[Queue]:
+        """The queues that somebody sees, by name."""
+        self._catalogue.check_open()
+        found = (
+            state.config
+            for name, state in self._catalogue.queues.items()
+            if sees(name)
+            and namespace in (None, state.config.namespace)
+            and task in (None, state.config.task)
+        )
+        return sorted(found, key=lambda config: config.name)
+
+    async def queue(self, queue: str) -> QueueSummary:
+        """One queue in numbers."""
+        state = self._catalogue.queue(queue)
+        counts = await self._count(state)
+        letters = await self.dead_letters(queue)
+        messages, batches = await self._consumed(state)
+        return QueueSummary(
+            queue=state.config,
+            partitions=len(state.partitions),
+            groups=len(state.groups),
+            counts=counts + Counts(dead_letters=letters),
+            messages_consumed=messages,
+            batches_consumed=batches,
+        )
+
+    async def queues(self, queues: Iterable[Queue]) -> list[QueueSummary]:
+        """Some queues in numbers, without those that were deleted meanwhile."""
+        return [
+            await self.queue(config.name)
+            for config in queues
+            if config.name in self._catalogue.queues
+        ]
+
+    async def partitions(
+        self, queue: str, *, min_pending: int = 0, offset: int = 0, limit: int = _ALL
+    ) -> list[PartitionSummary]:
+        """Partitions of a queue with at least so much pending, in numbers, oldest first."""
+        state = self._catalogue.queue(queue)
+        now = self._store.clock.now()
+        found: list[PartitionSummary] = []
+        async for stored in in_steps(list(await self._store.partitions(state.config.number))):
+            if len(found) == limit:
+                break
+            known = self._catalogue.partitions.get(stored.number)
+            if known is None:
+                continue
+            counts = standing.count(known, state.groups.values(), now)
+            if counts.pending < min_pending:
+                continue
+            if offset:
+                offset -= 1
+                continue
+            found.append(await self._summary(known, stored, counts))
+        return found
+
+    async def _summary(
+        self, state: PartitionState, stored: Partition, counts: Counts
+    ) -> PartitionSummary:
+        letters = await self._store.given_up(state.number, 0, _ALL)
+        consumers = [group.consumer(state) for group in state.queue.groups.values()]
+        return PartitionSummary(
+            queue=state.queue.config.name,
+            name=state.name,
+            number=state.number,
+            counts=counts + Counts(dead_letters=len(letters)),
+            messages_consumed=sum(consumer.messages_consumed for consumer in consumers),
+            batches_consumed=sum(consumer.batches_consumed for consumer in consumers),
+            created_at=to_datetime(stored.created_at),
+            first_at=to_datetime(state.first_at) if state.end > state.start else None,
+            newest_at=to_datetime(state.newest_at) if state.newest_at else None,
+        )
+
+    async def _count(self, state: QueueState) -> Counts:
+        total = pending = processing = failed = 0
+        now = self._store.clock.now()
+        async for partition in in_steps(list(state.partitions.values())):
+            counts = standing.count(partition, state.groups.values(), now)
+            total += counts.total
+            pending += counts.pending
+            processing += counts.processing
+            failed += counts.failed
+        return Counts(total=total, pending=pending, processing=processing, failed=failed)
+
+    async def _consumed(self, state: QueueState) -> tuple[int, int]:
+        """How many messages and batches all groups have consumed."""
+        messages = batches = 0
+        for group in list(state.groups.values()):
+            async for consumer in in_steps(list(group.consumers.values())):
+                messages += consumer.messages_consumed
+                batches += consumer.batches_consumed
+        return messages, batches
+
+    # Leases and who waits.
+
+    async def leases(self, queues: Iterable[Queue]) -> LeaseCounts:
+        """The leases that live in some queues."""
+        now = self._store.clock.now()
+        ids: set[str] = set()
+        partitions = held = acked = 0
+        for config in queues:
+            state = self._catalogue.queues.get(config.name)
+            for group in list(state.groups.values()) if state else ():
+                async for consumer in in_steps(list(group.consumers.values())):
+                    if consumer.lease and consumer.lease.expires_at > now:
+                        ids.add(consumer.lease.id)
+                        partitions += 1
+                        held += size(complement(consumer.acked, consumer.cursor, consumer.run_end))
+                        acked += consumer.lease.completed
+        return LeaseCounts(active=len(ids), partitions=partitions, held=held, acked=acked)
+
+    def parked(self, sees: Sees) -> dict[tuple[str, str], int]:
+        """How many long polls wait, by queue and group."""
+        names = {state.config.number: name for name, state in self._catalogue.queues.items()}
+        found: Counter[tuple[str, str]] = Counter()
+        for place, sleepers in self._catalogue.waiting.count().items():
+            name = None if isinstance(place, str) else names.get(place[0])
+            if name is not None and sees(name):
+                found[name, place[1]] += sleepers
+        return found
+
+    # Dead letters and removals.
+
+    async def dead_letters(self, queue: str) -> int:
+        """How many dead letters a queue has; counted again only after they have changed."""
+        number = self._catalogue.queue(queue).config.number
+        meter = self._meter
+        if number not in meter.letters:
+            changes = meter.letter_changes
+            count = await self._store.count_dead_letters(DeadLetterFilter(queue=number))
+            if changes != meter.letter_changes:
+                return count
+            if len(meter.letters) > 2 * len(self._catalogue.queues) + 1000:
+                meter.letters.clear()
+            meter.letters[number] = count
+        return meter.letters[number]
+
+    async def errors(self, queues: Iterable[Queue], *, limit: int = 10) -> ErrorCounts:
+        """Why messages of some queues were given up: of each the newest ``MAX_LETTERS``."""
+        reasons: Counter[str] = Counter()
+        partitions: set[int] = set()
+        for config in queues:
+            async for letter in self._newest_letters(config.number):
+                reasons[letter.error] += 1
+                partitions.add(letter.partition)
+        return ErrorCounts(reasons=reasons.most_common(limit), partitions=len(partitions))
+
+    async def _newest_letters(self, queue: int) -> AsyncIterator[DeadLetter]:
+        before = None
+        for _ in range(MAX_LETTERS // _STEP):
+            letters = await self._store.dead_letters(
+                DeadLetterFilter(queue=queue), before=before, limit=_STEP
+            )
+            for letter in letters:
+                yield letter
+            if len(letters) < _STEP:
+                return
+            before = letters[-1].number
+            await asyncio.sleep(0)
+
+    async def removals(self, queues: Iterable[Queue], start: int, stop: int) -> list[Removal]:
+        """What left some queues between two instants, oldest first."""
+        found = [
+            removal
+            for config in queues
+            for removal in await self._store.removals(config.number, limit=MAX_REMOVALS)
+            if start <= removal.executed_at <= stop
+        ]
+        return sorted(found, key=lambda removal: removal.executed_at)

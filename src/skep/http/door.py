@@ -1,0 +1,36 @@
+"""What the door knows of itself."""
+
+import os
+import socket
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from importlib import metadata
+
+
+def _version() -> str:
+    try:
+        return metadata.version("skep")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """One process that serves a broker over HTTP."""
+
+    hostname: str = field(default_factory=socket.gethostname)
+    pid: int = field(default_factory=os.getpid)
+    version: str = field(default_factory=_version)
+    started: float = field(default_factory=time.monotonic)
+    answers: Counter[tuple[str, str, int]] = field(default_factory=Counter)
+    """How many answers were given, by method, route and status."""
+
+    @property
+    def worker_id(self) -> str:
+        return f"{self.hostname}-{self.pid}"
+
+    @property
+    def uptime(self) -> float:
+        """Seconds since it was opened."""
+        return time.monotonic() - self.started

@@ -1,0 +1,114 @@
+"""What Prometheus scrapes: numbers gathered when it asks, and kept nowhere else."""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from skep.http.call import Call
+from skep.model.stats import GroupLag, QueueSummary
+from skep.model.tally import Tally
+from skep.wire.group import seconds_since
+from skep.wire.throughput import Worker
+
+CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
+
+_COUNTED = (
+    ("pushed", "Messages pushed."),
+    ("popped", "Messages delivered, each time they were."),
+    ("acked", "Messages acknowledged."),
+    ("failed", "Messages that failed and will be delivered again."),
+    ("dead_letters", "Messages given up."),
+)
+
+
+class _Gathered(Collector):
+    """Metrics that are there already."""
+
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
+
+
+def expose(metrics: Sequence[Metric]) -> bytes:
+    """Metrics, and what the process takes of its machine, as text."""
+    registry = CollectorRegistry()
+    registry.register(_Gathered(metrics))
+    ProcessCollector(registry=registry)
+    return generate_latest(registry)
+
+
+def of_server(call: Call, worker: Worker, *, healthy: bool) -> list[Metric]:
+    """What may be told to everybody: no name of a queue is in it."""
+    up = GaugeMetricFamily("skep_up", "Whether the store takes writes.", value=float(healthy))
+    info = GaugeMetricFamily("skep_info", "The server.", labels=("version", "worker_id"))
+    info.add_metric((worker.version, worker.worker_id), 1)
+    uptime = GaugeMetricFamily(
+        "skep_uptime_seconds", "Since the server was started.", value=worker.uptime_seconds
+    )
+    answers = CounterMetricFamily(
+        "skep_http_requests", "Requests answered.", labels=("method", "route", "status")
+    )
+    for (method, route, status), count in sorted(call.door.answers.items()):
+        answers.add_metric((method, route, str(status)), count)
+    total = call.broker.insight.metrics.total(lambda queue: True)
+    return [up, info, uptime, answers, *(_total(total, name, about) for name, about in _COUNTED)]
+
+
+def of_queues(summaries: Sequence[QueueSummary], tallies: dict[str, Tally]) -> list[Metric]:
+    """Each queue in numbers."""
+    gauges = [
+        _gauge("partitions", "Partitions of a queue.", summaries, lambda each: each.partitions),
+        _gauge("messages", "Messages kept.", summaries, lambda each: each.counts.total),
+        _gauge("pending", "Messages nobody holds.", summaries, lambda each: each.counts.pending),
+        _gauge("processing", "Messages held.", summaries, lambda each: each.counts.processing),
+        _gauge(
+            "dead_letters", "Dead letters kept.", summaries, lambda each: each.counts.dead_letters
+        ),
+    ]
+    counters = [_by_queue(tallies, name, about) for name, about in _COUNTED]
+    return [*gauges, *counters]
+
+
+def of_groups(lags: Sequence[GroupLag], now: datetime) -> list[Metric]:
+    """How far each group is behind."""
+    labels = ("queue", "group")
+    backlog = GaugeMetricFamily("skep_group_backlog", "Messages not done.", labels=labels)
+    age = GaugeMetricFamily(
+        "skep_group_lag_seconds", "Age of the oldest message not done.", labels=labels
+    )
+    members = GaugeMetricFamily("skep_group_members", "Consumers with a lease.", labels=labels)
+    for lag in lags:
+        place = lag.queue, lag.group
+        backlog.add_metric(place, lag.backlog)
+        age.add_metric(place, seconds_since(lag.oldest_at, now))
+        members.add_metric(place, lag.members)
+    return [backlog, age, members]
+
+
+def _gauge(
+    name: str,
+    about: str,
+    summaries: Sequence[QueueSummary],
+    value: Callable[[QueueSummary], int],
+) -> Metric:
+    gauge = GaugeMetricFamily(f"skep_queue_{name}", about, labels=("queue",))
+    for summary in summaries:
+        gauge.add_metric((summary.queue.name,), value(summary))
+    return gauge
+
+
+def _total(tally: Tally, name: str, about: str) -> Metric:
+    return CounterMetricFamily(f"skep_messages_{name}", about, value=getattr(tally, name))
+
+
+def _by_queue(tallies: dict[str, Tally], name: str, about: str) -> Metric:
+    counter = CounterMetricFamily(f"skep_queue_messages_{name}", about, labels=("queue",))
+    for queue, tally in sorted(tallies.items()):
+        counter.add_metric((queue,), getattr(tally, name))
+    return counter

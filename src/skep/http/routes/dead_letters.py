@@ -1,0 +1,121 @@
+"""Dead letters: looking at them, sending them back, throwing them away."""
+
+from skep.core.letters import LetterFilter
+from skep.http.access import Permission
+from skep.http.call import Call, Reply
+from skep.http.routes.asked import asked_queue, asked_queues
+from skep.http.routing import delete, get, named_queue, post
+from skep.wire.dead_letter import (
+    DeletedLetters,
+    LetterChoice,
+    LetterChoiceQuery,
+    Letters,
+    LettersQuery,
+    Replayed,
+    WireLetter,
+    check_choice,
+    to_choice,
+    to_letter,
+    to_number,
+)
+from skep.wire.listing import Pagination, in_utc
+
+
+async def letters(call: Call) -> Reply:
+    """Dead letters of one queue or of all that the caller sees."""
+    query: LettersQuery = call.query
+    page = await call.broker.insight.letters.page(
+        asked_queues(call, partition=query.partition),
+        LetterFilter(
+            group=query.consumer_group,
+            partition=query.partition,
+            from_=in_utc(query.from_),
+            to=in_utc(query.to),
+        ),
+        before=query.before,
+        offset=query.offset,
+        limit=query.limit,
+    )
+    with_data = call.may(Permission.READ)
+    return Reply(
+        Letters(
+            messages=[to_letter(letter, with_data=with_data) for letter in page.letters],
+            total=page.total,
+            next=page.next,
+            pagination=Pagination(limit=query.limit, offset=query.offset, total=page.total),
+        )
+    )
+
+
+async def letter(call: Call) -> Reply:
+    """One dead letter by its number."""
+    number = to_number("number", call.params["number"])
+    found = await call.broker.dead_letters.get(call.params["queue"], number)
+    return Reply(to_letter(found, with_data=True))
+
+
+async def replay(call: Call) -> Reply:
+    """Put dead letters back at the end of their partitions, for every group of the queue."""
+    queue, choice = call.params["queue"], check_choice(call.body)
+    broker = call.broker.dead_letters
+    if choice.numbers is not None:
+        count = len(await broker.replay(queue, list(dict.fromkeys(choice.numbers))))
+    else:
+        count = await broker.replay_all(
+            queue, group=choice.consumer_group, partition=choice.partition
+        )
+    return Reply(Replayed(queue=queue, replayed=count))
+
+
+async def delete_letters(call: Call) -> Reply:
+    """Throw dead letters away for good."""
+    queue, choice = call.params["queue"], check_choice(to_choice(call.query))
+    broker = call.broker.dead_letters
+    if choice.numbers is not None:
+        numbers = list(dict.fromkeys(choice.numbers))
+        await broker.delete(queue, numbers)
+        count = len(numbers)
+    else:
+        count = await broker.delete_all(
+            queue, group=choice.consumer_group, partition=choice.partition
+        )
+    return Reply(DeletedLetters(queue=queue, deleted=count))
+
+
+ROUTES = (
+    get(
+        path="/api/v1/dlq",
+        handler=letters,
+        needs=Permission.STATUS,
+        queues=asked_queue,
+        about="Dead letters, newest first; with their payloads for who may read them.",
+        query=LettersQuery,
+        answer=Letters,
+    ),
+    get(
+        path="/api/v1/dlq/{queue}/{number}",
+        handler=letter,
+        needs=Permission.READ,
+        queues=named_queue,
+        about="One dead letter with its payload.",
+        answer=WireLetter,
+    ),
+    post(
+        path="/api/v1/dlq/{queue}/replay",
+        handler=replay,
+        needs=Permission.OPERATE,
+        queues=named_queue,
+        about="Send dead letters back: by number, those of a group or partition, or all.",
+        body=LetterChoice,
+        answer=Replayed,
+    ),
+    delete(
+        path="/api/v1/dlq/{queue}",
+        handler=delete_letters,
+        needs=Permission.ADMIN,
+        queues=named_queue,
+        about="Throw dead letters away: by number, those of a group or partition, or all.",
+        query=LetterChoiceQuery,
+        answer=DeletedLetters,
+    ),
+)

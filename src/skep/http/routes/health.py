@@ -1,0 +1,136 @@
+"""Whether the server is well, and its numbers for who watches many servers."""
+
+import asyncio
+
+from skep.errors import SkepError
+from skep.http import prometheus
+from skep.http.access import Permission
+from skep.http.call import Call, Reply
+from skep.http.routes.span import now, workers
+from skep.http.routing import get, no_queue
+from skep.http.usage import usage_now
+from skep.wire.health import Alive, Health, MetricsAnswer, Rate, Ready, to_cpu, to_memory
+from skep.wire.status_queue import to_words
+
+PATIENCE = 2.0
+"""Seconds after which a store that does not answer counts as broken."""
+UNWELL = "the store takes no writes; the log of the server says why"
+
+
+async def health(call: Call) -> Reply:
+    """Whether the store takes writes; 503 if it does not."""
+    problem = await _problem(call)
+    door = call.door
+    return Reply(
+        Health(
+            status="unhealthy" if problem else "healthy",
+            database="disconnected" if problem else "connected",
+            server="skep",
+            worker_id=door.worker_id,
+            version=door.version,
+            uptime=to_words(door.uptime),
+            error=problem,
+        ),
+        503 if problem else 200,
+    )
+
+
+async def live(call: Call) -> Reply:
+    """Whether the process answers. It does not ask the store: a restart would not mend that."""
+    return Reply(Alive())
+
+
+async def ready(call: Call) -> Reply:
+    """Whether requests should be sent here; 503 if not, also while the server is stopping."""
+    problem = "the server is stopping" if call.broker.draining else await _problem(call)
+    return Reply(
+        Ready(status="not ready" if problem else "ready", error=problem), 503 if problem else 200
+    )
+
+
+async def _problem(call: Call) -> str | None:
+    """What is wrong with the store; in full only for who may see the status."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await call.broker.check()
+    except TimeoutError:
+        return "the store does not answer"
+    except SkepError as error:
+        return str(error) if call.may(Permission.STATUS) else UNWELL
+    return None
+
+
+async def metrics(call: Call) -> Reply:
+    """A few numbers, without the names of queues."""
+    counters, usage, uptime = call.broker.insight.metrics, usage_now(), call.door.uptime
+    total = counters.total(lambda queue: True)
+    tally, seconds = counters.lately(lambda queue: True)
+    requests = call.door.answers.total()
+    return Reply(
+        MetricsAnswer(
+            uptime=uptime,
+            requests=Rate(total=requests, rate=requests / max(1.0, uptime)),
+            messages=Rate(
+                total=total.pushed + total.popped, rate=(tally.pushed + tally.popped) / seconds
+            ),
+            memory=to_memory(usage),
+            cpu=to_cpu(usage),
+        )
+    )
+
+
+async def scrape(call: Call) -> Reply:
+    """Numbers for Prometheus; those of queues only for who may see the status."""
+    insight, sees = call.broker.insight, call.principal.sees
+    (worker,) = workers(call)
+    families = prometheus.of_server(call, worker, healthy=await _problem(call) is None)
+    if call.may(Permission.STATUS) and not call.broker.closed:
+        found = insight.queues.find(sees)
+        names = {config.name for config in found}
+        tallies = insight.metrics.totals(lambda name: name in names)
+        families += prometheus.of_queues(await insight.queues.queues(found), tallies)
+        families += prometheus.of_groups(await insight.groups.groups(sees), now(call))
+    return Reply(prometheus.expose(families), media_type=prometheus.CONTENT_TYPE)
+
+
+ROUTES = (
+    get(
+        path="/health",
+        handler=health,
+        needs=Permission.NONE,
+        queues=no_queue,
+        about="Whether the server can do its work; 503 if the store takes no writes.",
+        answer=Health,
+    ),
+    get(
+        path="/health/live",
+        handler=live,
+        needs=Permission.NONE,
+        queues=no_queue,
+        about="Whether the process answers, whatever the state of its store.",
+        answer=Alive,
+    ),
+    get(
+        path="/health/ready",
+        handler=ready,
+        needs=Permission.NONE,
+        queues=no_queue,
+        about="Whether requests should be sent here; 503 if not.",
+        answer=Ready,
+    ),
+    get(
+        path="/metrics",
+        handler=metrics,
+        needs=Permission.NONE,
+        queues=no_queue,
+        about="A few numbers of this server.",
+        answer=MetricsAnswer,
+    ),
+    get(
+        path="/metrics/prometheus",
+        handler=scrape,
+        needs=Permission.NONE,
+        queues=no_queue,
+        about="Numbers for Prometheus, as text; those of queues need the permission 'status'.",
+    ),
+)

@@ -1,0 +1,211 @@
+"""What is there now, and what happened lately."""
+
+from skep.core.browse import MessageFilter
+from skep.errors import PartitionNotFound, Unavailable
+from skep.http.access import Permission
+from skep.http.call import Call, Reply
+from skep.http.routes.asked import asked_queue
+from skep.http.routes.span import counted, now, queues, window, workers
+from skep.http.routing import get, named_queue, no_queue, post
+from skep.model.tally import Tally
+from skep.wire.group import seconds_since
+from skep.wire.listing import Pagination, in_utc
+from skep.wire.message import to_message
+from skep.wire.status import (
+    Buffers,
+    Refresh,
+    Refreshed,
+    Status,
+    StatusErrors,
+    to_leases,
+    to_letters,
+    to_status_messages,
+    to_status_queue,
+)
+from skep.wire.status_queue import (
+    QueueMessages,
+    StatusMessagesQuery,
+    StatusQueueDetail,
+    StatusQueueQuery,
+    StatusQueues,
+    StatusQueuesQuery,
+    to_status_detail,
+    to_status_row,
+)
+from skep.wire.throughput import to_point
+from skep.wire.window import WindowQuery
+
+
+async def status(call: Call) -> Reply:
+    """Some queues, or all that the caller sees, now and in a stretch of time."""
+    insight, span, found = call.broker.insight, window(call), queues(call)
+    summaries = await insight.queues.queues(found)
+    buckets = insight.metrics.series(
+        counted(call), span.start_at, span.stop_at, minutes=span.minutes
+    )
+    tally = Tally()
+    for bucket in buckets:
+        tally.add(bucket.tally)
+    letters = sum(each.counts.dead_letters for each in summaries)
+    return Reply(
+        Status(
+            time_range=span.time_range,
+            bucket_minutes=span.minutes,
+            point_count=len(buckets),
+            throughput=[to_point(bucket, span.minutes) for bucket in buckets],
+            queues=[to_status_queue(each) for each in summaries],
+            messages=to_status_messages(summaries, tally),
+            leases=to_leases(await insight.queues.leases(found)),
+            dead_letter_queue=to_letters(letters, await insight.queues.errors(found)),
+            workers=workers(call),
+            errors=StatusErrors(ack_failed=tally.failed, dlq_count=tally.dead_letters),
+        )
+    )
+
+
+async def status_queues(call: Call) -> Reply:
+    """The queues that the caller sees, with how long their oldest message waits."""
+    query: StatusQueuesQuery = call.query
+    found = call.broker.insight.queues.find(
+        call.principal.sees, namespace=query.namespace, task=query.task
+    )
+    some = found[query.offset : query.offset + query.limit]
+    ages = await _ages(call, {config.name for config in some})
+    rows = [
+        to_status_row(each, ages.get(each.queue.name))
+        for each in await call.broker.insight.queues.queues(some)
+    ]
+    paging = Pagination(limit=query.limit, offset=query.offset, total=len(found))
+    return Reply(StatusQueues(queues=rows, pagination=paging))
+
+
+async def _ages(call: Call, names: set[str]) -> dict[str, float]:
+    """Seconds that the oldest message of a queue waits for a group."""
+    ages: dict[str, float] = {}
+    for lag in await call.broker.insight.groups.groups(lambda name: name in names):
+        if lag.oldest_at is not None:
+            age = seconds_since(lag.oldest_at, now(call))
+            ages[lag.queue] = max(age, ages.get(lag.queue, 0.0))
+    return ages
+
+
+async def status_queue(call: Call) -> Reply:
+    """One queue with its partitions."""
+    name, query = call.params["queue"], call.query
+    summary = await call.broker.insight.queues.queue(name)
+    partitions = await call.broker.insight.queues.partitions(
+        name, offset=query.offset, limit=query.limit
+    )
+    return Reply(to_status_detail(summary, partitions))
+
+
+async def status_messages(call: Call) -> Reply:
+    """Messages of one queue and what became of them, newest first."""
+    name, query = call.params["queue"], call.query
+    config = call.broker.queues.get(name)
+    if query.partition is not None and not call.broker.queues.has(name, query.partition):
+        raise PartitionNotFound(name, query.partition)
+    page = await call.broker.insight.messages.page(
+        [config],
+        MessageFilter(
+            partition=query.partition,
+            status=query.status,
+            from_=in_utc(query.from_),
+            to=in_utc(query.to),
+        ),
+        payloads=call.may(Permission.READ),
+        before=query.before,
+        offset=query.offset,
+        limit=query.limit,
+    )
+    return Reply(
+        QueueMessages(
+            messages=[to_message(view) for view in page.messages],
+            pagination=Pagination(limit=query.limit, offset=query.offset),
+            queue=name,
+            next=page.next,
+        )
+    )
+
+
+async def buffers(call: Call) -> Reply:
+    """Pushes that wait to be stored, of which there are none here."""
+    try:
+        await call.broker.check()
+    except Unavailable:
+        return Reply(Buffers(db_healthy=False))
+    return Reply(Buffers(db_healthy=True))
+
+
+async def refresh(call: Call) -> Reply:
+    """Count everything anew, which every answer does anyway."""
+    found = call.broker.insight.queues.find(call.principal.sees)
+    summaries = await call.broker.insight.queues.queues(found)
+    labels = {config.namespace for config in found}, {config.task for config in found}
+    namespaces, tasks = (len(some - {None}) for some in labels)
+    return Reply(
+        Refresh(
+            partition=Refreshed(count=sum(each.partitions for each in summaries)),
+            queue=Refreshed(count=len(summaries)),
+            namespace=Refreshed(count=namespaces),
+            task=Refreshed(count=tasks),
+            system=Refreshed(count=1),
+            cleanup=Refreshed(count=0),
+        )
+    )
+
+
+ROUTES = (
+    get(
+        path="/api/v1/status",
+        handler=status,
+        needs=Permission.STATUS,
+        queues=asked_queue,
+        about="What is there now, and what happened in a stretch of time.",
+        query=WindowQuery,
+        answer=Status,
+    ),
+    get(
+        path="/api/v1/status/queues",
+        handler=status_queues,
+        needs=Permission.STATUS,
+        queues=no_queue,
+        about="The queues, with how long their oldest message waits.",
+        query=StatusQueuesQuery,
+        answer=StatusQueues,
+    ),
+    get(
+        path="/api/v1/status/queues/{queue}",
+        handler=status_queue,
+        needs=Permission.STATUS,
+        queues=named_queue,
+        about="One queue with its partitions and what was consumed of them.",
+        query=StatusQueueQuery,
+        answer=StatusQueueDetail,
+    ),
+    get(
+        path="/api/v1/status/queues/{queue}/messages",
+        handler=status_messages,
+        needs=Permission.STATUS,
+        queues=named_queue,
+        about="Messages of one queue, newest first; payloads for who may read them.",
+        query=StatusMessagesQuery,
+        answer=QueueMessages,
+    ),
+    get(
+        path="/api/v1/status/buffers",
+        handler=buffers,
+        needs=Permission.STATUS,
+        queues=no_queue,
+        about="Whether the store takes writes.",
+        answer=Buffers,
+    ),
+    post(
+        path="/api/v1/stats/refresh",
+        handler=refresh,
+        needs=Permission.ADMIN,
+        queues=no_queue,
+        about="Count everything anew; every other answer does so by itself.",
+        answer=Refresh,
+    ),
+)

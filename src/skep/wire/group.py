@@ -1,0 +1,218 @@
+"""``/api/v1/consumer-groups``: how far groups are, and moving them."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+from uuid import UUID
+
+import msgspec
+
+from skep.errors import Invalid
+from skep.model.address import partition_id
+from skep.model.stats import GroupLag, PartitionLag
+from skep.wire.body import Body
+from skep.wire.listing import Limit, Skip, in_utc
+from skep.wire.resource import ManyLimit
+
+LAGGING_SECONDS = 300
+"""A group whose oldest message waits longer than this is said to lag."""
+
+State = Literal["Stable", "Lagging"]
+Target = Literal["beginning", "end"] | int | datetime
+
+
+class GroupRow(Body, frozen=True, kw_only=True):
+    """A group in a queue. ``totalLag`` counts messages, ``maxTimeLag`` the seconds that the
+    oldest of them waits. ``members`` are consumers that hold a lease."""
+
+    name: str
+    topics: list[str]
+    queue_name: str
+    members: int
+    partitions_with_lag: int
+    total_lag: int
+    max_time_lag: float
+    state: State
+    subscription_mode: str
+    subscription_timestamp: datetime | None
+    subscription_created_at: datetime
+
+
+class GroupQuery(Body, frozen=True, kw_only=True):
+    """Which partitions of each queue are shown."""
+
+    limit: ManyLimit = 10_000
+    offset: Skip = 0
+
+
+class GroupPartition(Body, frozen=True, kw_only=True):
+    partition: str
+    partition_id: UUID
+    worker_id: str | None
+    last_consumed_at: datetime | None
+    total_consumed: int
+    offset: int
+    end: int
+    offset_lag: int
+    time_lag_seconds: float
+    lease_active: bool
+    lease_expires_at: datetime | None
+
+
+class GroupQueue(Body, frozen=True, kw_only=True):
+    partitions: list[GroupPartition]
+
+
+class LaggingQuery(Body, frozen=True, kw_only=True):
+    min_lag_seconds: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 3600
+    limit: Limit = 1000
+
+
+class LaggingRow(msgspec.Struct, frozen=True, kw_only=True):
+    consumer_group: str
+    queue_name: str
+    partition_name: str
+    partition_id: UUID
+    worker_id: str | None
+    offset_lag: int
+    time_lag_seconds: float
+    lag_hours: float
+    oldest_unconsumed_at: datetime | None
+    last_consumed_at: datetime | None
+
+
+class DeleteGroupQuery(Body, frozen=True, kw_only=True):
+    """Without ``deleteMetadata`` the group stays, and starts again where it once did."""
+
+    delete_metadata: bool = True
+
+
+class DeletedGroup(Body, frozen=True, kw_only=True):
+    success: bool = True
+    consumer_group: str
+    queue_name: str | None = None
+    deleted_partitions: int
+    metadata_deleted: bool
+
+
+class SubscriptionBody(Body, frozen=True, kw_only=True):
+    subscription_timestamp: datetime
+
+
+class Resubscribed(Body, frozen=True, kw_only=True):
+    """``rowsUpdated`` counts queues, ``partitionsUpdated`` the partitions of them that the group
+    had not read yet: these start at the new time."""
+
+    success: bool = True
+    consumer_group: str
+    new_timestamp: datetime
+    rows_updated: int
+    partitions_updated: int
+
+
+class SeekBody(Body, frozen=True, kw_only=True):
+    """Where to: exactly one of these."""
+
+    to_end: bool = False
+    to_beginning: bool = False
+    timestamp: datetime | None = None
+    offset: int | None = None
+
+
+class Sought(Body, frozen=True, kw_only=True):
+    success: bool = True
+    consumer_group: str
+    queue_name: str
+    seek_to_end: bool
+    seek_to_beginning: bool
+    target_timestamp: datetime | None
+    target_offset: int | None
+    partitions_updated: int
+
+
+class SoughtPartition(Body, frozen=True, kw_only=True):
+    """``cursorMovedTo`` is the offset that the group reads next."""
+
+    success: bool = True
+    consumer_group: str
+    queue_name: str
+    partition_name: str
+    seek_to_end: bool
+    seek_to_beginning: bool
+    target_timestamp: datetime | None
+    target_offset: int | None
+    updated: bool
+    cursor_moved_to: int
+
+
+def to_target(body: SeekBody) -> tuple[str, Target]:
+    """Where a seek leads to, and the field that says so."""
+    targets: dict[str, Target] = {}
+    if body.to_end:
+        targets["toEnd"] = "end"
+    if body.to_beginning:
+        targets["toBeginning"] = "beginning"
+    if body.timestamp is not None:
+        targets["timestamp"] = in_utc(body.timestamp)
+    if body.offset is not None:
+        targets["offset"] = body.offset
+    if len(targets) != 1:
+        raise Invalid(
+            ", ".join(targets) or "toEnd",
+            "must specify either 'toEnd': true or 'timestamp', "
+            "or 'toBeginning': true or 'offset', and one of them only",
+        )
+    (found,) = targets.items()
+    return found
+
+
+def to_group_row(lag: GroupLag, now: datetime) -> GroupRow:
+    age = seconds_since(lag.oldest_at, now)
+    return GroupRow(
+        name=lag.group,
+        topics=[lag.queue],
+        queue_name=lag.queue,
+        members=lag.members,
+        partitions_with_lag=lag.partitions_with_backlog,
+        total_lag=lag.backlog,
+        max_time_lag=age,
+        state="Lagging" if age > LAGGING_SECONDS else "Stable",
+        subscription_mode=lag.subscription_mode,
+        subscription_timestamp=lag.subscription_from,
+        subscription_created_at=lag.subscribed_at,
+    )
+
+
+def to_group_partition(lag: PartitionLag, now: datetime) -> GroupPartition:
+    return GroupPartition(
+        partition=lag.partition,
+        partition_id=partition_id(lag.number),
+        worker_id=lag.lease_id,
+        last_consumed_at=lag.last_consumed_at,
+        total_consumed=lag.messages_consumed,
+        offset=lag.cursor,
+        end=lag.end,
+        offset_lag=lag.backlog,
+        time_lag_seconds=seconds_since(lag.oldest_at, now),
+        lease_active=lag.leased,
+        lease_expires_at=lag.lease_expires_at,
+    )
+
+
+def to_lagging_row(queue: str, group: str, lag: PartitionLag, now: datetime) -> LaggingRow:
+    age = seconds_since(lag.oldest_at, now)
+    return LaggingRow(
+        consumer_group=group,
+        queue_name=queue,
+        partition_name=lag.partition,
+        partition_id=partition_id(lag.number),
+        worker_id=lag.lease_id,
+        offset_lag=lag.backlog,
+        time_lag_seconds=age,
+        lag_hours=age / 3600,
+        oldest_unconsumed_at=lag.oldest_at,
+        last_consumed_at=lag.last_consumed_at,
+    )
+
+
+def seconds_since(moment: datetime | None, now: datetime) -> float:
+    return 0.0 if moment is None else max(0.0, (now - moment).total_seconds())

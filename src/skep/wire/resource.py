@@ -1,0 +1,262 @@
+"""``GET /api/v1/resources/*``: queues, partitions and labels in numbers."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from statistics import fmean, median
+from typing import Annotated
+from uuid import UUID
+
+import msgspec
+
+from skep.model.address import partition_id, queue_id
+from skep.model.names import QUEUE_MODE, to_datetime
+from skep.model.queue import Queue
+from skep.model.stats import Counts, PartitionSummary, QueueSummary
+from skep.wire.body import Body
+from skep.wire.listing import Skip
+from skep.wire.queue import WireOptions, from_options
+
+ManyLimit = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+
+
+class WireCounts(Body, frozen=True, kw_only=True):
+    """Messages by what became of them, for all groups together: ``completed`` is what every
+    group is done with. ``failed`` are pending, and were tried before."""
+
+    total: int = 0
+    pending: int = 0
+    processing: int = 0
+    completed: int = 0
+    failed: int = 0
+    dead_letter: int = 0
+
+
+class QueuesQuery(Body, frozen=True, kw_only=True):
+    namespace: str | None = None
+    task: str | None = None
+    limit: ManyLimit = 1000
+    offset: Skip = 0
+
+
+class QueueRow(Body, frozen=True, kw_only=True):
+    id: UUID
+    name: str
+    namespace: str | None
+    task: str | None
+    priority: int
+    created_at: datetime
+    partitions: int
+    messages: WireCounts
+
+
+class QueueRows(Body, frozen=True, kw_only=True):
+    """``total`` counts the queues of all pages."""
+
+    queues: list[QueueRow]
+    total: int
+
+
+class QueueQuery(Body, frozen=True, kw_only=True):
+    """Which of the queue's partitions are shown."""
+
+    limit: ManyLimit = 1000
+    offset: Skip = 0
+
+
+class PartitionDetail(Body, frozen=True, kw_only=True):
+    id: UUID
+    name: str
+    created_at: datetime
+    stats: WireCounts
+    oldest_message: datetime | None
+    newest_message: datetime | None
+
+
+class QueueDetail(Body, frozen=True, kw_only=True):
+    """A queue with its partitions; ``totals`` are those of all of them."""
+
+    id: UUID
+    name: str
+    namespace: str | None
+    task: str | None
+    created_at: datetime
+    options: WireOptions
+    partition_count: int
+    partitions: list[PartitionDetail]
+    totals: WireCounts
+
+
+class NamespaceRow(Body, frozen=True, kw_only=True):
+    namespace: str | None
+    queues: int
+    partitions: int
+    messages: WireCounts
+
+
+class NamespaceRows(Body, frozen=True, kw_only=True):
+    namespaces: list[NamespaceRow]
+
+
+class TaskRow(Body, frozen=True, kw_only=True):
+    task: str | None
+    queues: int
+    partitions: int
+    messages: WireCounts
+
+
+class TaskRows(Body, frozen=True, kw_only=True):
+    tasks: list[TaskRow]
+
+
+class PartitionsQuery(Body, frozen=True, kw_only=True):
+    queue: str | None = None
+    min_depth: Annotated[int, msgspec.Meta(ge=0)] = 0
+    limit: ManyLimit = 1000
+    offset: Skip = 0
+
+
+class PartitionRow(WireCounts, frozen=True, kw_only=True):
+    """``depth`` is what is pending."""
+
+    id: UUID
+    name: str
+    queue: str
+    namespace: str | None
+    task: str | None
+    queue_priority: int
+    created_at: datetime
+    depth: int
+    oldest_message: datetime | None
+    newest_message: datetime | None
+
+
+class PartitionRows(Body, frozen=True, kw_only=True):
+    partitions: list[PartitionRow]
+
+
+class Spread(Body, frozen=True, kw_only=True):
+    avg: float = 0
+    median: float = 0
+    min: float = 0
+    max: float = 0
+
+
+class LagSpread(Body, frozen=True, kw_only=True):
+    """Of all groups: how many seconds, and how many messages, they are behind."""
+
+    time: Spread
+    offset: Spread
+
+
+class Throughput(Body, frozen=True, kw_only=True):
+    ingested_per_second: float
+    processed_per_second: float
+
+
+class Overview(Body, frozen=True, kw_only=True):
+    """``statsAge`` is 0: the numbers are those of this moment."""
+
+    queues: int
+    partitions: int
+    namespaces: int
+    tasks: int
+    messages: WireCounts
+    lag: LagSpread
+    throughput: Throughput
+    timestamp: datetime
+    stats_age: int = 0
+
+
+class DepthQuery(Body, frozen=True, kw_only=True):
+    group: str = QUEUE_MODE
+    limit: ManyLimit = 1000
+
+
+class PartitionDepth(Body, frozen=True, kw_only=True):
+    partition: str
+    pending: int
+
+
+class DepthAnswer(Body, frozen=True, kw_only=True):
+    """What a group has before it. Only partitions with something pending are named."""
+
+    queue: str
+    group: str
+    pending: int
+    partitions_pending: int
+    conflation: bool = False
+    effective_pending: int
+    partitions: list[PartitionDepth]
+
+
+def to_counts(counts: Counts) -> WireCounts:
+    return WireCounts(
+        total=counts.total,
+        pending=counts.pending,
+        processing=counts.processing,
+        completed=counts.completed,
+        failed=counts.failed,
+        dead_letter=counts.dead_letters,
+    )
+
+
+def to_row(summary: QueueSummary) -> QueueRow:
+    queue = summary.queue
+    return QueueRow(
+        id=queue_id(queue.number),
+        name=queue.name,
+        namespace=queue.namespace,
+        task=queue.task,
+        priority=queue.options.priority,
+        created_at=to_datetime(queue.created_at),
+        partitions=summary.partitions,
+        messages=to_counts(summary.counts),
+    )
+
+
+def to_detail(summary: QueueSummary, partitions: Sequence[PartitionSummary]) -> QueueDetail:
+    queue = summary.queue
+    return QueueDetail(
+        id=queue_id(queue.number),
+        name=queue.name,
+        namespace=queue.namespace,
+        task=queue.task,
+        created_at=to_datetime(queue.created_at),
+        options=from_options(queue.options),
+        partition_count=summary.partitions,
+        partitions=[
+            PartitionDetail(
+                id=partition_id(partition.number),
+                name=partition.name,
+                created_at=partition.created_at,
+                stats=to_counts(partition.counts),
+                oldest_message=partition.first_at,
+                newest_message=partition.newest_at,
+            )
+            for partition in partitions
+        ],
+        totals=to_counts(summary.counts),
+    )
+
+
+def to_partition_row(queue: Queue, partition: PartitionSummary) -> PartitionRow:
+    counts = partition.counts
+    return PartitionRow(
+        **msgspec.structs.asdict(to_counts(counts)),
+        id=partition_id(partition.number),
+        name=partition.name,
+        queue=queue.name,
+        namespace=queue.namespace,
+        task=queue.task,
+        queue_priority=queue.options.priority,
+        created_at=partition.created_at,
+        depth=counts.pending,
+        oldest_message=partition.first_at,
+        newest_message=partition.newest_at,
+    )
+
+
+def to_spread(values: Sequence[float]) -> Spread:
+    if not values:
+        return Spread()
+    return Spread(avg=fmean(values), median=median(values), min=min(values), max=max(values))

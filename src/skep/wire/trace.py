@@ -1,0 +1,146 @@
+"""``/api/v1/traces``: what consumers record about messages on their way. Answers are in snake
+case, as Queen has them."""
+
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+import msgspec
+
+from skep.model.address import partition_id
+from skep.model.names import to_datetime
+from skep.model.trace import TraceEvent, TraceName
+from skep.model.view import TracedMessage
+from skep.wire.body import Body
+from skep.wire.listing import Limit, Pagination, Skip
+from skep.wire.message import WireMessage
+from skep.wire.payload import to_wire
+
+FIELDS = {
+    "kind": "eventType",
+    "names": "traceNames",
+    "group": "consumerGroup",
+    "worker": "workerId",
+    "message_id": "transactionId",
+}
+"""What the wire calls the arguments of the core."""
+
+
+class TraceBody(Body, frozen=True, kw_only=True):
+    """An event of a message. ``data`` is any JSON."""
+
+    transaction_id: str
+    partition_id: UUID
+    data: msgspec.Raw
+    event_type: str = "info"
+    trace_names: list[str] | None = None
+    consumer_group: str | None = None
+    worker_id: str | None = None
+
+
+class Recorded(Body, frozen=True, kw_only=True):
+    success: bool = True
+    trace_id: str
+
+
+class WireEvent(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    event_type: str
+    data: msgspec.Raw
+    consumer_group: str | None
+    worker_id: str | None
+    created_at: datetime
+    trace_names: tuple[str, ...]
+
+
+class MessageEvents(msgspec.Struct, frozen=True, kw_only=True):
+    """The events of a message, oldest first."""
+
+    traces: list[WireEvent]
+
+
+class NamedEvent(WireEvent, frozen=True, kw_only=True):
+    """An event with the message that it is about."""
+
+    transaction_id: str
+    partition_id: UUID
+    queue_name: str
+    partition_name: str
+    message_payload: msgspec.Raw
+
+
+class NamedQuery(Body, frozen=True, kw_only=True):
+    before: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None = None
+    limit: Limit = 100
+    offset: Skip = 0
+
+
+class NamedEvents(msgspec.Struct, frozen=True, kw_only=True):
+    """The events with a name, newest first."""
+
+    traces: list[NamedEvent]
+    total: int
+    next: int | None
+    pagination: Pagination
+
+
+class NamesQuery(Body, frozen=True, kw_only=True):
+    limit: Limit = 50
+    offset: Skip = 0
+
+
+class NameRow(msgspec.Struct, frozen=True, kw_only=True):
+    trace_name: str
+    trace_count: int
+    message_count: int
+    last_seen: datetime
+
+
+class NameRows(msgspec.Struct, frozen=True, kw_only=True):
+    trace_names: list[NameRow]
+    total: int
+    pagination: Pagination
+
+
+class TraceIdQuery(Body, frozen=True, kw_only=True):
+    limit: Limit = 1000
+
+
+class TracedMessages(Body, frozen=True, kw_only=True):
+    """The messages that share a trace id, in the order in which they were pushed."""
+
+    trace_id: UUID
+    messages: list[WireMessage]
+
+
+def to_event(event: TraceEvent) -> WireEvent:
+    return WireEvent(
+        id=str(event.number),
+        event_type=event.kind,
+        data=to_wire(event.data)[0],
+        consumer_group=event.group,
+        worker_id=event.worker,
+        created_at=to_datetime(event.created_at),
+        trace_names=event.names,
+    )
+
+
+def to_named_event(traced: TracedMessage) -> NamedEvent:
+    message = traced.message
+    return NamedEvent(
+        **msgspec.structs.asdict(to_event(traced.event)),
+        transaction_id=message.transaction_id,
+        partition_id=partition_id(message.partition_number),
+        queue_name=message.queue,
+        partition_name=message.partition,
+        message_payload=to_wire(message.payload)[0],
+    )
+
+
+def to_name_row(name: TraceName) -> NameRow:
+    return NameRow(
+        trace_name=name.name,
+        trace_count=name.events,
+        message_count=name.messages,
+        last_seen=to_datetime(name.last_seen_at),
+    )

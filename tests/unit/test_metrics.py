@@ -1,0 +1,144 @@
+"""Counting by the minute."""
+
+from collections.abc import Collection
+
+from skep.core.metrics import KEPT_MINUTES, MINUTE, Metrics
+from skep.model.names import Instant
+from skep.testing.clock import NOON, ManualClock
+
+
+def count(metrics: Metrics, queue: str, pushed: int) -> None:
+    for tally in metrics.of(queue):
+        tally.pushed += pushed
+
+
+def everything(queue: str) -> bool:
+    return True
+
+
+def pushed(
+    metrics: Metrics, start: Instant, stop: Instant, *, minutes: int = 1
+) -> dict[Instant, int]:
+    """Minutes since noon, and what was pushed from then on."""
+    buckets = metrics.series(everything, start, stop, minutes=minutes)
+    return {(bucket.start - NOON) // MINUTE: bucket.tally.pushed for bucket in buckets}
+
+
+def known_queues(metrics: Metrics, start: Instant, stop: Instant) -> Collection[str]:
+    return metrics.by_queue(everything, start, stop).keys()
+
+
+def test_what_happens_is_counted_in_its_minute() -> None:
+    clock = ManualClock()
+    metrics = Metrics(clock)
+
+    count(metrics, "orders", 3)
+    clock.advance(59)
+    count(metrics, "orders", 4)
+    clock.advance(61)
+    count(metrics, "orders", 5)
+
+    assert pushed(metrics, NOON, clock.now()) == {0: 7, 1: 0, 2: 5}
+    assert metrics.total(everything).pushed == 12
+
+
+def test_minutes_are_gathered_in_buckets_that_begin_at_round_times() -> None:
+    clock = ManualClock(NOON + 3 * MINUTE)
+    metrics = Metrics(clock)
+    for _ in range(4):
+        count(metrics, "orders", 1)
+        clock.advance(60)
+
+    assert pushed(metrics, NOON, clock.now(), minutes=5) == {0: 2, 5: 2}
+
+
+def test_only_the_minutes_that_were_asked_for_are_shown() -> None:
+    clock = ManualClock()
+    metrics = Metrics(clock)
+    for n in range(5):
+        count(metrics, "orders", n)
+        clock.advance(60)
+
+    assert pushed(metrics, NOON + MINUTE, NOON + 2 * MINUTE) == {1: 1, 2: 2}
+
+
+def test_nothing_is_said_of_the_time_before_the_start() -> None:
+    clock = ManualClock()
+    metrics = Metrics(clock)
+
+    assert pushed(metrics, NOON - 60 * MINUTE, clock.now()) == {0: 0}
+
+
+def test_what_is_older_than_a_day_is_forgotten_and_still_in_the_total() -> None:
+    clock = ManualClock()
+    metrics = Metrics(clock)
+    count(metrics, "orders", 1)
+
+    clock.advance(60 * KEPT_MINUTES)
+    count(metrics, "orders", 2)
+
+    assert sum(pushed(metrics, 0, clock.now()).values()) == 2
+    assert metrics.total(everything).pushed == 3
+
+
+def test_queues_are_counted_apart() -> None:
+    clock = ManualClock()
+    metrics = Metrics(clock)
+    count(metrics, "orders", 1)
+    count(metrics, "payments", 2)
+
+    found = metrics.by_queue(lambda queue: queue == "payments", NOON, clock.now())
+
+    assert {queue: tally.pushed for queue, tally in found.items()} == {"payments": 2}
+    assert metrics.total(lambda queue: queue == "orders").pushed == 1
+
+
+def test_too_many_queues_cost_old_minutes_their_names_but_no_numbers() -> None:
+    clock = ManualClock()
+    metrics = Metrics(clock, max_tallies=10)
+    for minute in range(4):
+        for n in range(5):
+            count(metrics, f"queue-{minute}-{n}", 1)
+        clock.advance(60)
+
+    assert pushed(metrics, NOON, NOON + 3 * MINUTE) == {0: 5, 1: 5, 2: 5, 3: 5}
+    assert "queue-3-0" in known_queues(metrics, NOON, clock.now())
+    assert "queue-0-0" not in known_queues(metrics, NOON, clock.now())
+
+
+def test_a_minute_without_names_is_not_shown_to_who_may_not_see_all_queues() -> None:
+    clock = ManualClock()
+    metrics = Metrics(clock, max_tallies=2)
+    for _ in range(3):
+        count(metrics, "orders", 1)
+        count(metrics, "payments", 1)
+        clock.advance(60)
+
+    buckets = metrics.series(lambda queue: queue == "orders", NOON, clock.now(), minutes=60)
+
+    assert [bucket.tally.pushed for bucket in buckets] == [1]
+
+
+def test_queues_that_are_gone_are_forgotten_when_they_are_many() -> None:
+    metrics = Metrics(ManualClock())
+    for n in range(1100):
+        count(metrics, f"queue-{n}", 1)
+
+    metrics.keep_only({"queue-7"})
+
+    assert list(metrics.totals(everything)) == ["queue-7"]
+
+
+def test_lately_is_this_minute_and_the_one_before() -> None:
+    clock = ManualClock()
+    metrics = Metrics(clock)
+    count(metrics, "orders", 100)
+    clock.advance(120)
+    count(metrics, "orders", 6)
+    clock.advance(60)
+    count(metrics, "orders", 3)
+    clock.advance(30)
+
+    tally, seconds = metrics.lately(everything)
+
+    assert (tally.pushed, seconds) == (9, 90)
