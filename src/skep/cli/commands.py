@@ -2,7 +2,7 @@
 
 import typer
 
-from skep.cli import backup, completion, key, message, push
+from skep.cli import backup, bench, completion, key, message, push, queue, tail
 from skep.cli.ending import Commands
 from skep.cli.serve import serve
 
@@ -11,15 +11,19 @@ app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
 
 app.command()(serve)
 app.command()(push.push)
 app.command()(message.pop)
 app.command()(message.ack)
+app.command()(tail.tail)
+app.command()(bench.bench)
 app.command()(backup.backup)
 app.command()(backup.restore)
 app.command()(completion.completion)
+app.add_typer(queue.app, name="queue")
 app.add_typer(key.app, name="key")
 
 

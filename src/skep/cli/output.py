@@ -36,14 +36,17 @@ def print_text(text: str) -> None:
     _write(text.encode(errors="backslashreplace"))
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], *, header: bool = True
+) -> None:
     """A table whose last column takes the room that is left."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold", show_header=header)
     for column in columns:
         table.add_column(column, no_wrap=column != columns[-1], overflow="fold")
     for row in rows:
         table.add_row(*(Text(to_cell(value)) for value in row))
     _console().print(table)
+    sys.stdout.flush()
 
 
 def print_fields(fields: Mapping[str, object]) -> None:
