@@ -2,7 +2,19 @@
 
 import typer
 
-from skep.cli import backup, bench, completion, key, message, push, queue, tail
+from skep.cli import (
+    backup,
+    bench,
+    completion,
+    dead_letter,
+    group,
+    key,
+    message,
+    push,
+    queue,
+    tail,
+    trace,
+)
 from skep.cli.ending import Commands
 from skep.cli.serve import serve
 
@@ -19,11 +31,14 @@ app.command()(push.push)
 app.command()(message.pop)
 app.command()(message.ack)
 app.command()(tail.tail)
+app.command()(trace.trace)
 app.command()(bench.bench)
 app.command()(backup.backup)
 app.command()(backup.restore)
 app.command()(completion.completion)
 app.add_typer(queue.app, name="queue")
+app.add_typer(group.app, name="group")
+app.add_typer(dead_letter.app, name="dead-letter")
 app.add_typer(key.app, name="key")
 
 
