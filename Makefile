@@ -6,13 +6,13 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long lint format bench lock clean tools
+.PHONY: help run test test-long lint sync format bench lock clean tools
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-run: $(READY) ## See it work: push, pop, crash, recover
-	$(BIN)/python examples/crash_and_recover.py
+run: $(READY) ## Start a server on the embedded store, ready to use
+	$(BIN)/skep serve
 
 test: $(READY) tools lint ## Run every suite
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
@@ -20,18 +20,23 @@ test: $(READY) tools lint ## Run every suite
 test-long: $(READY) tools ## Crash, kill and search for hours rather than minutes
 	SKEP_EXAMPLES=2000 SKEP_KILLS=200 $(BIN)/python -m pytest -n 2 tests/machine tests/faults --timeout 7200
 
-lint: $(READY) ## Check style, types and the direction of imports
+lint: $(READY) ## Check style, types, the direction of imports and generated code
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tools/generate_sync.py --check
+
+sync: $(READY) ## Write the blocking client from the asynchronous one
+	$(BIN)/python tools/generate_sync.py
 
 format: $(READY) ## Put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY) ## Measure beside the bare store, in one run
+bench: $(READY) tools ## Measure beside the bare store and the bare server, in one run
 	$(BIN)/python -m benchmarks.embedded
+	$(BIN)/python -m benchmarks.door
 
 lock: $(READY) ## Resolve the dependencies anew
 	$(BIN)/pip install --quiet uv
@@ -43,11 +48,13 @@ clean: ## Remove the environment and all that was made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-# The tests watch system calls: they need strace, which is a package of the system.
+# The tests watch system calls and the benchmarks load the server: strace and wrk are packages of
+# the system.
 tools:
-	@command -v strace >/dev/null || { \
-		echo "installing strace"; apt-get update -qq && apt-get install -y -qq strace; } || { \
-		echo "strace is missing: install it with your package manager"; exit 1; }
+	@command -v strace wrk >/dev/null || { \
+		echo "installing strace and wrk"; \
+		apt-get update -qq && apt-get install -y -qq strace wrk; } || { \
+		echo "strace or wrk is missing: install them with your package manager"; exit 1; }
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'

@@ -6,23 +6,17 @@ Absolute figures drift between machines and hours; the ratios are what counts. `
 ready-made segments of the same size with the same number of them per sync.
 """
 
-import argparse
 import asyncio
-import json
-import platform
-import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 
 from rocksdict import WriteBatch
 
 import skep
+from benchmarks.report import Report, directory, parse
 from skep import Draft
 from skep.model.segment import Columns, Segment
 from skep.store.rocksdb import columns, keys
@@ -34,34 +28,6 @@ PAYLOAD = b'{"order":12345,"customer":"alice","items":["tea","rice","salt"],"not
 PARTITIONS = 100
 SIZES = (1, 10, 100, 1000)
 CALLERS = (1, 64)
-
-
-class Report:
-    """Prints as it goes, and keeps the figures."""
-
-    def __init__(self) -> None:
-        self.figures: dict[str, float] = {}
-
-    def title(self, text: str) -> None:
-        print(f"\n{text}\n{'-' * len(text)}", flush=True)
-
-    def rate(self, name: str, rate: float, *, beside: float | None = None) -> None:
-        self.figures[name] = round(rate)
-        ratio = f"{rate / beside:8.2f} of bare" if beside else ""
-        print(f"  {name:44} {rate:12,.0f} messages/s {ratio}", flush=True)
-
-    def value(self, name: str, value: float, unit: str) -> None:
-        self.figures[name] = round(value, 3)
-        print(f"  {name:44} {value:12,.3f} {unit}", flush=True)
-
-
-@contextmanager
-def directory() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="skep-bench-"))
-    try:
-        yield path / "data"
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
 
 
 def segment(partition: int, size: int) -> bytes:
@@ -248,16 +214,10 @@ async def run(report: Report, seconds: float) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=2.0, help="for each rate")
-    parser.add_argument("--save", type=Path, help="a file for the figures, as JSON")
-    arguments = parser.parse_args()
+    arguments = parse(__doc__)
     report = Report()
     asyncio.run(run(report, arguments.seconds))
-    if arguments.save:
-        arguments.save.parent.mkdir(parents=True, exist_ok=True)
-        machine = {"python": platform.python_version(), "machine": platform.machine()}
-        arguments.save.write_text(json.dumps({**machine, **report.figures}, indent=2) + "\n")
+    report.save(arguments.save)
 
 
 if __name__ == "__main__":

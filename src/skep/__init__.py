@@ -1,6 +1,10 @@
 """A partitioned message queue that you can trust with orders and payments."""
 
 from skep import errors
+from skep.client.async_client import AsyncClient
+from skep.client.producer import AsyncProducer
+from skep.client.retry import Retry
+from skep.client.sync_client import Client
 from skep.core.broker import Broker
 from skep.core.encryption import KeyRing
 from skep.core.limits import Limits
@@ -11,7 +15,10 @@ from skep.model.queue import Queue, QueueOptions
 
 __all__ = [
     "Ack",
+    "AsyncClient",
+    "AsyncProducer",
     "Broker",
+    "Client",
     "Delivery",
     "Draft",
     "Extend",
@@ -22,6 +29,7 @@ __all__ = [
     "Queue",
     "QueueOptions",
     "Receipt",
+    "Retry",
     "Settlement",
     "Transaction",
     "Verdict",

@@ -10,6 +10,7 @@ SkepError
 ├── Conflict                 the state of the broker forbids it now; nothing was written
 │   ├── LeaseLost
 │   ├── KeyReused
+│   ├── QueryChanged
 │   └── QueueFull
 ├── Invalid                  it can never succeed as written; nothing was written
 │   └── TooLarge
@@ -86,6 +87,17 @@ class KeyReused(Conflict):
     def __init__(self, key: str) -> None:
         super().__init__(f"idempotency key {key!r} was used for a different transaction")
         self.key = key
+
+
+class QueryChanged(Conflict):
+    """The computation under this name is another one than the state was made by."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"config_hash mismatch: query {name!r} is registered with another computation; "
+            "register it under a new name, or with reset to lose its state"
+        )
+        self.name = name
 
 
 class QueueFull(Conflict):

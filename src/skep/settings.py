@@ -1,7 +1,7 @@
 """What a server can be told from outside."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 from skep.errors import Invalid
@@ -9,6 +9,8 @@ from skep.errors import Invalid
 PREFIX = "SKEP_"
 CLIENT = frozenset({"SKEP_URL", "SKEP_TOKEN"})
 """What the command line and the SDK read; a server ignores it."""
+AUTHENTICATION = ("jwt_secret", "jwt_public_key", "jwt_jwks_url", "api_keys")
+"""Each of these turns authentication on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +24,7 @@ class Settings:
     allow_anonymous: bool = False
     """Listen on an address that others can reach although nobody has to say who he is."""
 
-    jwt_secret: str | None = None
+    jwt_secret: str | None = field(default=None, repr=False)
     """For HS256, 32 bytes at least."""
     jwt_public_key: str | None = None
     """A PEM file, for RS256 or EdDSA."""
@@ -35,6 +37,8 @@ class Settings:
     """A file with the keys that ``skep key create`` makes."""
     tls_certificate: str | None = None
     tls_key: str | None = None
+    behind_tls_proxy: bool = False
+    """A proxy in front of the server speaks TLS, so the server itself need not."""
     cors_origins: str = ""
     """Origins such as https://ops.example, with commas between them."""
 
@@ -46,6 +50,12 @@ class Settings:
     connections: int = 10_000
     sweep_seconds: float = 5.0
     log_level: str = "info"
+
+    def __post_init__(self) -> None:
+        # A secret that somebody forgot to fill in must not open the door.
+        for each in fields(self):
+            if each.default is None and getattr(self, each.name) == "":
+                raise Invalid(each.name, "is empty; fill it in, or leave it out")
 
     @classmethod
     def from_env(cls, env: Mapping[str, str], **flags: Any) -> Self:
@@ -61,13 +71,13 @@ class Settings:
         values = {
             field.name: _parse(name, env[name], type(field.default))
             for name, field in kinds.items()
-            if env.get(name)
+            if env.get(name) or (name in env and field.default is None)
         }
         return cls(**values | {name: value for name, value in flags.items() if value is not None})
 
     @property
     def authenticated(self) -> bool:
-        return any((self.jwt_secret, self.jwt_public_key, self.jwt_jwks_url, self.api_keys))
+        return any(getattr(self, name) for name in AUTHENTICATION)
 
 
 def _parse(name: str, text: str, kind: type[Any]) -> Any:

@@ -10,6 +10,7 @@ from skep.store.open import open_store
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
 from tests.broker.build import make_broker
+from tests.broker.held import HeldStore
 
 
 @pytest.fixture
@@ -22,6 +23,11 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) ->
     """For tests that make their own broker, which closes it."""
     url = "memory://" if request.param == "memory" else tmp_path / "store"
     return open_store(url, clock=clock)
+
+
+@pytest.fixture
+def held(clock: ManualClock) -> HeldStore:
+    return HeldStore(clock=clock)
 
 
 @pytest.fixture

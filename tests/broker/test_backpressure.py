@@ -4,67 +4,29 @@ The store is the one in memory behind a gate: a commit waits there until the tes
 """
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 
 import pytest
 
 from skep import Broker, Draft, Limits
 from skep.core.committer import ROUND_BYTES, ROUND_CHANGES
 from skep.errors import Closed, OutcomeUnknown, Overloaded, Unavailable
-from skep.model.change import Change, Commit
-from skep.store.clock import Clock
-from skep.store.memory import MemoryStore
 from skep.testing.clock import ManualClock
-from tests.broker.build import drafts, make_broker, payloads, pop, pop_all, start, turn
+from tests.broker.build import (
+    drafts,
+    finish,
+    long_poll,
+    make_broker,
+    payloads,
+    pop,
+    pop_all,
+    start,
+    turn,
+)
+from tests.broker.held import HeldStore
 
 KB = 1 << 10
 NARROW = Limits(pending_bytes=12 * KB)
-
-
-class HeldStore(MemoryStore):
-    """A store in memory whose commits can be held back, before or after the write, or fail."""
-
-    def __init__(self, *, clock: Clock) -> None:
-        super().__init__(clock=clock)
-        self.rounds: list[int] = []
-        """How many changes each commit had."""
-        self._before, self._after = asyncio.Event(), asyncio.Event()
-        self._failures: deque[Exception] = deque()
-        self.release()
-
-    def hold(self) -> None:
-        """Keep what comes from being written."""
-        self._before.clear()
-
-    def hold_answers(self) -> None:
-        """Write what comes, and keep the answer."""
-        self._after.clear()
-
-    def release(self) -> None:
-        self._before.set()
-        self._after.set()
-
-    async def released(self) -> None:
-        await self._before.wait()
-
-    def fail_next(self) -> None:
-        """Let the next commit fail before it has written anything."""
-        self._failures.append(OutcomeUnknown("the store could not write"))
-
-    async def commit(self, changes: Sequence[Change]) -> Commit:
-        self.rounds.append(len(changes))
-        await self._before.wait()
-        if self._failures:
-            raise self._failures.popleft()
-        done = await super().commit(changes)
-        await self._after.wait()
-        return done
-
-
-@pytest.fixture
-def held(clock: ManualClock) -> HeldStore:
-    return HeldStore(clock=clock)
 
 
 @pytest.fixture
@@ -399,8 +361,8 @@ async def test_everybody_in_a_failed_commit_hears_that_the_outcome_is_unknown(
     others = [
         await start(queue.push("orders", drafts(1, "dave"))),
         await start(queue.pop("orders")),
-        await start(queue.ack(delivery)),
         await start(queue.extend(delivery, 60)),
+        await start(queue.ack(delivery)),
     ]
     held.fail_next()
     held.release()
@@ -487,3 +449,27 @@ async def test_a_broker_that_closes_finishes_what_is_under_way(held: HeldStore) 
     await closing
 
     assert [(await push)[0].offset for push in pushes] == [0, 1, 2]
+
+
+async def test_a_woken_poll_that_is_refused_leaves_what_it_was_woken_for_to_the_next(
+    narrow: Broker, held: HeldStore, clock: ManualClock
+) -> None:
+    await narrow.queues.configure("orders")
+    for name, priority in (("low", 0), ("high", 1)):
+        await narrow.queues.configure(
+            name, namespace="shop", priority=priority, delayed_processing=10
+        )
+        await narrow.push(name, drafts(1))
+        clock.advance(1)
+    refused = await long_poll(narrow, None, namespace="shop", wait=60)
+    low = await long_poll(narrow, "low", wait=60)
+    held.hold()
+    push = await start(narrow.push("orders", large(12)))
+
+    clock.advance(10)  # wakes the first for the low queue; it asks for the high one
+    held.release()
+
+    with pytest.raises(Overloaded):
+        await refused
+    assert payloads(await finish(low)) == [b"0"]
+    await push

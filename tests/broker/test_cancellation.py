@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from skep import Broker, Limits
+from skep.errors import MessageNotFound
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
 from tests.broker.build import (
@@ -20,6 +21,7 @@ from tests.broker.build import (
     start,
     turn,
 )
+from tests.broker.held import HeldStore
 
 
 async def gone(task: asyncio.Task[object]) -> None:
@@ -227,6 +229,22 @@ async def test_a_configuration_that_is_cancelled_is_not_half_done(
         assert queue.queues.get("orders") == stored
 
 
+async def test_a_deletion_of_a_message_that_is_cancelled_is_not_half_done(queue: Broker) -> None:
+    (receipt,) = await queue.push("orders", drafts(1))
+    cancelled = asyncio.create_task(queue.messages.delete(receipt.id))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    await gone(cancelled)
+    await queue.push("orders", drafts(1, first=1))  # what goes on behind has ended before this
+    await turn()
+
+    found = await pop_all(queue)
+
+    assert found == [b"1"]
+    with pytest.raises(MessageNotFound):
+        await queue.messages.get(receipt.id)
+
+
 async def test_a_push_that_is_cancelled_during_its_commit_is_whole_or_absent(
     queue: Broker,
 ) -> None:
@@ -268,3 +286,26 @@ async def test_cancelling_one_of_many_callers_disturbs_no_other(queue: Broker) -
     others = await asyncio.gather(*pushes[:4], *pushes[5:])
     await turn()
     assert len({receipt.offset for some in others for receipt in some}) == 9
+
+
+async def test_a_poll_that_is_cancelled_while_it_takes_something_else_passes_its_wake_up_on(
+    held: HeldStore, clock: ManualClock
+) -> None:
+    async with make_broker(held) as queue:
+        for name, priority in (("low", 0), ("high", 1)):
+            await queue.queues.configure(
+                name, namespace="shop", priority=priority, delayed_processing=10
+            )
+            await queue.push(name, drafts(1))
+            clock.advance(1)
+        cancelled = await long_poll(queue, None, namespace="shop", wait=60)
+        low = await long_poll(queue, "low", wait=60)
+        held.hold()
+        clock.advance(10)  # wakes the first for the low queue; it asks for the high one
+        await turn()
+
+        cancelled.cancel()
+
+        await gone(cancelled)
+        held.release()
+        assert offsets(await finish(low)) == [0]

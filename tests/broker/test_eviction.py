@@ -1,11 +1,13 @@
 """What waited longer than its queue allows becomes a dead letter."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from skep import Broker
 from skep.core.evict import STEP
+from skep.model.names import QUEUE_MODE
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
 from tests.broker.build import (
@@ -13,6 +15,7 @@ from tests.broker.build import (
     cursors,
     dead,
     drafts,
+    finish,
     letters,
     make_broker,
     moment,
@@ -308,3 +311,39 @@ async def test_what_was_given_up_stays_given_up_for_the_next_process(
         assert await after.sweep() == 0
         assert await after.pop("orders") is None
         assert await dead(after) == [b"0", b"1"]
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("what", ["group", "queue"])
+async def test_a_pop_that_gives_up_for_a_group_that_is_deleted_comes_to_its_end(
+    queue: Broker, clock: ManualClock, what: str
+) -> None:
+    await impatient(queue)
+    await queue.push("orders", drafts(1))
+    clock.advance(MINUTE + 1)
+    late = asyncio.create_task(queue.pop("orders"))
+    await asyncio.sleep(0)
+
+    if what == "group":
+        await queue.groups.delete("orders", QUEUE_MODE)
+    else:
+        await queue.queues.delete("orders")
+
+    assert await finish(late) is None
+
+
+@pytest.mark.timeout(10)
+async def test_a_sweep_that_gives_up_in_a_queue_that_is_deleted_comes_to_its_end(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await impatient(queue)
+    await queue.push("orders", drafts(1))
+    clock.advance(MINUTE + 1)
+    sweep = asyncio.create_task(queue.sweep())
+    await asyncio.sleep(0)
+
+    await queue.queues.delete("orders")
+
+    await finish(sweep)
+    await queue.queues.configure("orders")
+    assert await queue.queues.removals("orders") == []

@@ -10,9 +10,11 @@ from skep.errors import GroupNotFound, LeaseLost
 from skep.testing.clock import ManualClock
 from tests.broker.build import (
     backlogs,
+    cursors,
     drafts,
     finish,
     long_poll,
+    make_broker,
     moment,
     offsets,
     partitions,
@@ -21,6 +23,7 @@ from tests.broker.build import (
     pop_all,
     start,
 )
+from tests.broker.held import HeldStore
 
 A_MICROSECOND = timedelta(microseconds=1)
 
@@ -351,3 +354,21 @@ async def test_a_group_that_is_deleted_while_it_pops_can_start_again(queue: Brok
     again = await start(queue.pop("orders", group="mail", wait=10))
 
     assert offsets(await finish(again)) == [0]
+
+
+async def test_a_pop_under_way_does_not_move_a_group_that_was_deleted_and_came_back(
+    held: HeldStore,
+) -> None:
+    async with make_broker(held) as queue:
+        await queue.push("orders", drafts(2))
+        await queue.pop("orders", group="mail", subscription_mode="new")
+        await queue.push("orders", drafts(1, first=2))
+        held.hold()
+        late = await start(queue.pop("orders", group="mail"))
+        await queue.groups.delete("orders", "mail")
+        back = await start(queue.pop("orders", group="mail", subscription_mode="new"))
+
+        held.release()
+
+        assert (await finish(late), await finish(back)) == (None, None)
+        assert cursors(queue, group="mail") == {"Default": 3}

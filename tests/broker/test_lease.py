@@ -62,6 +62,7 @@ async def test_a_delivery_says_when_its_lease_ends(queue: Broker, clock: ManualC
     delivery = await pop(queue)
 
     assert delivery.expires_at == moment(clock, 300)
+    assert delivery.lease_seconds == 300
 
 
 async def test_a_lease_lasts_as_long_as_the_queue_says(queue: Broker, clock: ManualClock) -> None:
@@ -71,6 +72,7 @@ async def test_a_lease_lasts_as_long_as_the_queue_says(queue: Broker, clock: Man
     delivery = await pop(queue)
 
     assert delivery.expires_at == moment(clock, 20)
+    assert delivery.lease_seconds == 20
     clock.advance(20)
     assert offsets(await pop(queue)) == [0]
 
@@ -84,6 +86,7 @@ async def test_a_pop_may_ask_for_a_lease_of_its_own_length(
     delivery = await pop(queue, lease_seconds=60)
 
     assert delivery.expires_at == moment(clock, 60)
+    assert delivery.lease_seconds == 60
     clock.advance(59)
     assert await queue.pop("orders") is None
 
@@ -308,6 +311,33 @@ async def test_a_lease_that_is_over_cannot_be_extended(queue: Broker) -> None:
         await queue.extend(delivery, 60)
 
     assert backlogs(queue) == {"Default": 0}
+
+
+async def test_a_lease_that_an_ack_on_its_way_ends_cannot_be_extended(queue: Broker) -> None:
+    await queue.push("orders", drafts(1))
+    delivery = await pop(queue)
+    ack = asyncio.create_task(queue.ack(delivery))
+    await asyncio.sleep(0)
+
+    with pytest.raises(LeaseLost):
+        await queue.extend(delivery, 60)
+
+    assert (await ack).released
+
+
+async def test_what_is_left_of_a_lease_can_be_extended_while_an_ack_of_a_part_is_on_its_way(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await queue.push("orders", [*drafts(1, "alice"), *drafts(1, "bob")])
+    delivery = await pop(queue, batch=2, partitions=2, lease_seconds=10)
+    ack = asyncio.create_task(queue.ack(delivery, of(delivery, "alice")))
+    await asyncio.sleep(0)
+
+    until = await queue.extend(delivery, 60)
+
+    assert until == moment(clock, 60)
+    assert not (await ack).released
+    assert backlogs(queue) == {"alice": 0, "bob": 1}
 
 
 async def test_a_lease_may_be_extended_again_and_again(queue: Broker, clock: ManualClock) -> None:

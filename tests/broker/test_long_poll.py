@@ -5,15 +5,19 @@ import asyncio
 from skep import Broker, Delivery, Push, Verdict
 from skep.testing.clock import ManualClock
 from tests.broker.build import (
+    PATIENCE,
     drafts,
     finish,
     long_poll,
+    make_broker,
     offsets,
     partitions,
+    payloads,
     pop,
     pop_all,
     turn,
 )
+from tests.broker.held import HeldStore
 
 
 def done(polls: list[asyncio.Task[Delivery | None]]) -> list[bool]:
@@ -318,3 +322,60 @@ async def test_a_thousand_polls_are_all_served(queue: Broker) -> None:
     deliveries = await asyncio.gather(*polls)
     served = {m.payload for delivery in deliveries if delivery for m in delivery.messages}
     assert len(served) == 1000
+
+
+async def test_who_is_woken_and_takes_another_queue_leaves_the_first_to_the_next(
+    queue: Broker,
+) -> None:
+    await queue.queues.configure("low", namespace="shop", priority=0)
+    await queue.queues.configure("high", namespace="shop", priority=9)
+    anyone = await long_poll(queue, None, namespace="shop")
+    low, high = await long_poll(queue, "low"), await long_poll(queue, "high")
+
+    await queue.transact([Push("low", drafts(1)), Push("high", drafts(1, first=1))])
+
+    first = await finish(anyone)
+    others, _ = await asyncio.wait(
+        (low, high), timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED
+    )
+    served = [payloads(first), *(payloads(poll.result()) for poll in others)]
+    assert sorted(served) == [[b"0"], [b"1"]]
+    low.cancel()
+    high.cancel()
+
+
+async def test_who_is_woken_and_takes_another_partition_leaves_the_first_to_the_next(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await queue.push("orders", drafts(1, "alice"))
+    clock.advance(1)
+    await queue.push("orders", drafts(1, "bob"))
+    await pop(queue, partition="alice", lease_seconds=20)
+    await pop(queue, partition="bob", lease_seconds=10)
+    first = await long_poll(queue, wait=1000)
+    alice = await long_poll(queue, partition="alice", wait=1000)
+    second = await long_poll(queue, wait=1000)
+
+    clock.advance(30)  # bob wakes the first, which takes alice because it is older
+
+    assert partitions(await finish(first)) == ["alice"]
+    assert partitions(await finish(second)) == ["bob"]
+    alice.cancel()
+
+
+async def test_who_is_woken_for_a_queue_that_has_left_its_namespace_leaves_it_to_the_next(
+    held: HeldStore, clock: ManualClock
+) -> None:
+    async with make_broker(held) as queue:
+        await queue.queues.configure("orders", namespace="shop", delayed_processing=10)
+        await queue.push("orders", drafts(1))
+        shop = await long_poll(queue, None, namespace="shop", wait=60)
+        orders = await long_poll(queue, wait=60)
+        moving = asyncio.create_task(queue.queues.configure("orders", namespace="office"))
+        await asyncio.sleep(0)
+
+        clock.advance(10)  # wakes the first; before its turn comes the queue has left
+
+        await finish(moving)
+        assert offsets(await finish(orders)) == [0]
+        assert not shop.done()

@@ -437,3 +437,20 @@ async def test_a_deleted_message_is_deleted_for_the_next_process(store: Store) -
 
     async with make_broker(store) as after:
         assert await pop_all(after, batch=10) == [b"0", b"2"]
+
+
+async def test_a_message_that_somebody_else_deleted_is_not_shown_after_one_has_tried(
+    store: Store,
+) -> None:
+    async with make_broker(store) as queue:
+        (receipt,) = await queue.push("orders", drafts(1))
+        await store.delete_message(
+            queue.queues.get("orders").number, receipt.partition_number, receipt.offset
+        )
+
+        with pytest.raises(MessageNotFound):
+            await queue.messages.delete(receipt.id)
+
+        with pytest.raises(MessageNotFound):
+            await queue.messages.get(receipt.id)
+        assert await queue.pop("orders") is None

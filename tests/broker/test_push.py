@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
+from enum import Enum, StrEnum
 from uuid import UUID
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from skep import Broker, Draft, Receipt
+from skep import Broker, Draft, Push, Receipt
 from skep.errors import Invalid, QueueFull
 from skep.model.address import message_id
 from skep.model.names import DEFAULT_PARTITION
@@ -52,6 +53,49 @@ async def test_messages_come_out_in_the_order_in_which_they_went_in(queue: Broke
     await queue.push("orders", drafts(3, first=3))
 
     assert await pop_all(queue, batch=2) == [b"0", b"1", b"2", b"3", b"4", b"5"]
+
+
+class Region(StrEnum):
+    EU = "eu"
+    US = "us"
+
+
+class OldRegion(str, Enum):  # noqa: UP042
+    EU = "eu"
+    US = "us"
+
+
+class Name(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    ("eu", "us"),
+    [(Region.EU, Region.US), (OldRegion.EU, OldRegion.US), (Name("eu"), Name("us"))],
+    ids=["StrEnum", "str and Enum", "str"],
+)
+async def test_a_name_of_a_kind_of_its_own_is_the_name_that_it_spells(
+    queue: Broker, eu: str, us: str
+) -> None:
+    receipts = await queue.push(
+        eu,
+        [Draft(b"0", eu, eu), Draft(b"1", us, us), Draft(b"2", eu), Draft(b"3", "eu")],
+        producer=us,
+    )
+    await queue.transact([Push(eu, [Draft(b"4", eu)])], idempotency_key=eu, producer=us)
+
+    delivery = await pop(queue, eu, group=us, batch=10, partition=eu)
+
+    assert [(r.partition, r.offset) for r in receipts] == [
+        ("eu", 0),
+        ("us", 0),
+        ("eu", 1),
+        ("eu", 2),
+    ]
+    assert [message.payload for message in delivery.messages] == [b"0", b"2", b"3", b"4"]
+    plain = [receipts[0].partition, receipts[0].transaction_id, delivery.group]
+    plain += [m.producer or "" for m in delivery.messages]
+    assert {type(text) for text in plain} == {str}
 
 
 async def test_pushes_at_the_same_time_get_dense_offsets_and_stay_together(queue: Broker) -> None:

@@ -286,6 +286,20 @@ async def test_a_group_hears_that_messages_were_cleared_before_it_read_them(
     assert (payloads(delivery), delivery.truncated) == ([b"4"], 3)
 
 
+async def test_clearing_is_counted_for_a_group_although_another_pops_meanwhile(
+    queue: Broker,
+) -> None:
+    await queue.queues.configure("orders")
+    for group in ("billing", "mail"):
+        await queue.pop("orders", group=group)
+    await queue.push("orders", drafts(2))
+
+    await asyncio.gather(queue.pop("orders", group="billing"), queue.queues.clear("orders"))
+
+    await queue.push("orders", drafts(1, first=2))
+    assert (await pop(queue, group="mail")).truncated == 2
+
+
 async def test_one_partition_can_be_cleared_alone(queue: Broker) -> None:
     await queue.push("orders", [*drafts(3, "alice"), *drafts(2, "bob")])
 
@@ -361,6 +375,59 @@ async def test_a_deleted_queue_is_gone_for_the_next_process(store: Store) -> Non
     async with make_broker(store) as after:
         assert after.queues.list() == []
         assert after.groups.list() == []
+
+
+async def test_a_queue_that_is_configured_and_deleted_at_once_is_gone_or_works(
+    store: Store,
+) -> None:
+    async with make_broker(store) as queue:
+        await queue.queues.configure("orders")
+
+        await asyncio.gather(
+            queue.queues.configure("orders", lease_time=5), queue.queues.delete("orders")
+        )
+
+        assert queue.queues.list() == await store.queues()
+        await queue.push("orders", drafts(1))
+        assert payloads(await pop(queue)) == [b"0"]
+
+
+async def test_a_queue_that_is_deleted_and_configured_at_once_works(store: Store) -> None:
+    async with make_broker(store) as queue:
+        await queue.push("orders", drafts(3))
+
+        await asyncio.gather(
+            queue.queues.delete("orders"), queue.queues.configure("orders", lease_time=5)
+        )
+
+        assert queue.queues.list() == await store.queues()
+        await queue.push("orders", drafts(1, first=3))
+        assert payloads(await pop(queue, batch=10)) == [b"3"]
+
+
+@pytest.mark.parametrize("mode", ["all", "new"])
+async def test_the_first_pop_of_a_group_from_a_queue_that_is_being_deleted_finds_nothing(
+    queue: Broker, mode: str
+) -> None:
+    await queue.push("orders", drafts(1))
+
+    found, _ = await asyncio.gather(
+        queue.pop("orders", group="mail", subscription_mode=mode), queue.queues.delete("orders")
+    )
+
+    assert found is None
+
+
+async def test_of_two_who_delete_a_queue_at_once_one_is_told_that_it_is_gone(
+    queue: Broker,
+) -> None:
+    await queue.push("orders", drafts(1))
+
+    results = await asyncio.gather(
+        queue.queues.delete("orders"), queue.queues.delete("orders"), return_exceptions=True
+    )
+
+    assert [type(result) for result in results] == [type(None), QueueNotFound]
 
 
 async def test_other_queues_are_not_touched_when_one_is_deleted(queue: Broker) -> None:

@@ -9,7 +9,7 @@ from skep import Broker, Draft, Push
 from skep.errors import OutcomeUnknown, QueueFull
 from skep.testing.clock import ManualClock
 from tests.broker.build import drafts, make_broker, pop, pop_all, start, turn
-from tests.broker.test_backpressure import HeldStore
+from tests.broker.held import HeldStore
 
 
 async def depth(queue: Broker) -> int:

@@ -8,7 +8,17 @@ import pytest
 from skep import Broker, Push
 from skep.errors import Closed
 from skep.model.names import QUEUE_MODE
-from tests.broker.build import drafts, finish, lease_of, long_poll, offsets, pop
+from tests.broker.build import (
+    drafts,
+    finish,
+    lease_of,
+    long_poll,
+    make_broker,
+    offsets,
+    pop,
+    start,
+)
+from tests.broker.held import HeldStore
 
 Call = Callable[[Broker], Awaitable[object]]
 
@@ -157,3 +167,20 @@ async def test_a_broker_may_be_closed_twice(queue: Broker) -> None:
 
     with pytest.raises(Closed):
         await queue.pop("orders")
+
+
+async def test_a_poll_that_comes_back_from_the_store_when_the_broker_closes_does_not_wait_again(
+    held: HeldStore,
+) -> None:
+    queue = make_broker(held)
+    await queue.push("orders", drafts(1))
+    await queue.messages.delete((await queue.messages.list("orders")).messages[0].id)
+    await queue.pop("orders", partition="bob")
+    held.hold()
+    poll = await start(queue.pop("orders", wait=30))  # passes over what was deleted
+
+    closing = await start(queue.close())
+    held.release()
+
+    assert await finish(poll) is None
+    await finish(closing)

@@ -26,13 +26,16 @@ from tests.broker.build import (
     cursors,
     dead,
     drafts,
+    finish,
     lease_of,
     letters,
     make_broker,
     offsets,
     payloads,
     pop,
+    start,
 )
+from tests.broker.held import HeldStore
 
 DAY = 86_400
 
@@ -232,6 +235,35 @@ async def test_a_required_lease_that_never_was_stops_a_transaction(queue: Broker
         await queue.transact([Push("invoices", drafts(1))], required_leases=[str(uuid4())])
 
     assert contents(queue, "invoices") == {}
+
+
+async def test_a_required_lease_that_an_ack_on_its_way_ends_stops_a_transaction(
+    queue: Broker,
+) -> None:
+    await queue.push("orders", drafts(1))
+    await queue.push("invoices", drafts(1))
+    delivery = await pop(queue)
+    ack = asyncio.create_task(queue.ack(delivery))
+    await asyncio.sleep(0)
+
+    with pytest.raises(LeaseLost):
+        await queue.transact([Push("invoices", drafts(1))], required_leases=[lease_of(delivery)])
+
+    assert (await ack).released
+    assert contents(queue, "invoices") == {"Default": 1}
+
+
+async def test_a_lease_may_be_required_and_extended_by_the_transaction_that_ends_it(
+    queue: Broker,
+) -> None:
+    await queue.push("orders", drafts(1))
+    delivery = await pop(queue)
+    lease = lease_of(delivery)
+
+    done = await queue.transact([Ack(lease), Extend(lease, 60)], required_leases=[lease])
+
+    assert done.settlements == [Settled(completed=1, released=True)]
+    assert backlogs(queue) == {"Default": 0}
 
 
 async def test_a_required_lease_is_held_on_after_the_transaction(
@@ -438,6 +470,45 @@ async def test_a_repetition_gets_the_same_receipts_from_an_encrypted_queue_too(
         again = await queue.transact(operations, idempotency_key="k")
 
         assert again.receipts == first.receipts
+
+
+async def test_a_repetition_that_shows_at_the_commit_gets_the_ids_of_the_first_time(
+    store: Store,
+) -> None:
+    keys = KeyRing({"2030": bytes(32)}, current="2030")
+    async with make_broker(store, keys=keys) as one:
+        await one.queues.configure("invoices", encryption_enabled=True)
+        await one.push("invoices", drafts(1))
+        async with make_broker(store, keys=keys) as other:
+            # Two servers are asked at once: neither finds the key before it commits.
+            asked = [Push("invoices", drafts(2))]
+            results = await asyncio.gather(
+                *(server.transact(asked, idempotency_key="k") for server in (one, other))
+            )
+
+            assert sorted(result.repeated for result in results) == [False, True]
+            assert results[0].receipts[0] == results[1].receipts[0]
+
+
+async def test_a_repetition_after_a_call_that_was_cancelled_gets_its_answer(
+    held: HeldStore,
+) -> None:
+    async with make_broker(held) as queue:
+        await queue.push("orders", drafts(1))
+        await queue.push("invoices", drafts(1))
+        lease = lease_of(await pop(queue))
+        operations: list[Operation] = [Ack(lease), Push("invoices", drafts(1))]
+        held.hold()
+        cancelled = await start(queue.transact(operations, idempotency_key="k"))
+        cancelled.cancel()
+        await asyncio.wait([cancelled])
+
+        again = await start(queue.transact(operations, idempotency_key="k"))
+        held.release()
+
+        result = await finish(again)
+        assert (result.repeated, result.receipts[0][0].offset) == (True, 1)
+        assert contents(queue, "invoices") == {"Default": 2}
 
 
 async def test_a_key_that_is_used_for_another_transaction_is_refused(queue: Broker) -> None:

@@ -4,6 +4,7 @@ import re
 import runpy
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from skep.core.messages import Messages
 from skep.core.queues import Queues
 from skep.core.traces import Traces
 from skep.model.queue import QueueOptions
+from skep.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 DOCS = "\n".join(path.read_text() for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))])
@@ -56,6 +58,11 @@ def test_every_option_of_a_queue_is_explained(option: str) -> None:
 def test_every_error_is_explained(name: str) -> None:
     if name != "SkepError":
         assert f"`{name}`" in (ROOT / "docs/concepts.md").read_text()
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(Settings)])
+def test_every_setting_is_explained(field: str) -> None:
+    assert f"`SKEP_{field.upper()}`" in (ROOT / "docs/server.md").read_text()
 
 
 @pytest.mark.parametrize("name", skep.__all__)

@@ -1,14 +1,21 @@
-"""The door over a broker in memory, on a clock that the test sets."""
+"""The door, as a fixture; and for doors that a test makes itself, what is behind them."""
 
 from collections.abc import AsyncIterator
 
 import pytest
 
 from skep import Broker
-from skep.store.open import open_store
+from skep.store.memory import MemoryStore
 from skep.testing.clock import ManualClock
 from tests.broker.build import make_broker
 from tests.http.build import Client, open_client
+from tests.http.door import Hand, door
+
+
+@pytest.fixture
+async def hand() -> AsyncIterator[Hand]:
+    async with door() as hand:
+        yield hand
 
 
 @pytest.fixture
@@ -17,8 +24,13 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-async def broker(clock: ManualClock) -> AsyncIterator[Broker]:
-    async with make_broker(open_store("memory://", clock=clock)) as broker:
+def store(clock: ManualClock) -> MemoryStore:
+    return MemoryStore(clock=clock)
+
+
+@pytest.fixture
+async def broker(store: MemoryStore) -> AsyncIterator[Broker]:
+    async with make_broker(store) as broker:
         yield broker
 
 

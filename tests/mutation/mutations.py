@@ -70,8 +70,8 @@ MUTATIONS = (
         (
             Change(
                 "store/rocksdb/store.py",
-                "            self._write(batch)\n            await self._db.sync()\n",
-                "            self._write(batch)\n",
+                "            await self._db.sync()\n",
+                "",
             ),
         ),
     ),
@@ -104,8 +104,8 @@ MUTATIONS = (
         (
             Change(
                 "core/transact.py",
-                "if once and (earlier := await self._store.find_outcome(once)):",
-                "if once and (earlier := None):",
+                "if earlier := await self._store.find_outcome(once):",
+                "if earlier := None:",
             ),
             Change(
                 "store/round.py",

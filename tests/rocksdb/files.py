@@ -6,6 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from rocksdict import WriteBatch
+
+from skep.store.rocksdb import keys
+from skep.store.rocksdb.store import RocksStore
 from tests.rocksdb.build import LOG, open_store, push_numbers, start
 
 BLOCK = 32 * 1024
@@ -69,6 +73,15 @@ def flip(path: Path, at: int, bit: int = 0) -> None:
     data = bytearray(path.read_bytes())
     data[at] ^= 1 << bit
     path.write_bytes(data)
+
+
+def flip_stored(store: RocksStore, partition: int) -> None:
+    """Damage the segments of a partition of a store that is open."""
+    batch = WriteBatch(raw_mode=True)
+    whole = keys.pack(partition), keys.after(keys.pack(partition))
+    for key, value in list(store._db.scan_segments(*whole)):
+        batch.put(key, value[:-1] + bytes([value[-1] ^ 1]), store._db.segments)
+    store._db.write(batch)
 
 
 def tables(path: Path) -> list[Path]:

@@ -1,18 +1,32 @@
 """A damaged store is refused or says so; it never serves other bytes, and never fewer."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from skep import Limits, Verdict
 from skep.errors import Corrupted, SkepError
-from skep.model.change import Change
+from skep.model.change import Applied, Change, Unreadable
 from skep.model.queue import Partition
 from skep.store.rocksdb.store import RocksStore
+from skep.testing.clock import ManualClock
+from tests.broker.build import drafts, make_broker, pop, pop_all
 from tests.rocksdb.build import count_numbers, open_store
-from tests.rocksdb.files import copy, crashed_store, flip, log_of, manifest, records, tables
+from tests.rocksdb.files import (
+    copy,
+    crashed_store,
+    flip,
+    flip_stored,
+    log_of,
+    manifest,
+    records,
+    tables,
+)
 from tests.rocksdb.process import run_child
-from tests.store.build import give_up
+from tests.store.build import append, columns, commit_one, give_up, key, make_queue, payloads, push
 
 COUNT = 20
 
@@ -114,12 +128,18 @@ async def test_a_flipped_type_in_the_log_is_refused_and_does_not_hang(
 # Tables.
 
 
+async def commit_readable(store: RocksStore, change: Change) -> None:
+    outcome = await commit_one(store, change)
+    if isinstance(outcome, Unreadable):
+        raise Corrupted(outcome.reason)
+
+
 WAYS: dict[str, Callable[[RocksStore, Partition], Awaitable[object]]] = {
     "read": lambda store, p: store.read(p.number, 0, messages=99, size=1 << 20),
     "instant": lambda store, p: store.offset_at(p.number, 5),
     "delete": lambda store, p: store.delete_message(p.queue, p.number, 3),
     "truncate": lambda store, p: store.truncate(p.queue, p.number, 3, kind="age"),
-    "give up": lambda store, p: store.commit([Change(dead_letters=(give_up(p, 3),))]),
+    "give up": lambda store, p: commit_readable(store, Change(dead_letters=(give_up(p, 3),))),
     "journal": lambda store, p: store.read_journal(p.queue, store.lane, 0, limit=99),
 }
 
@@ -136,6 +156,77 @@ async def test_whoever_comes_upon_a_damaged_segment_is_told_so(quick_path: Path,
         await WAYS[way](store, partition)
 
     await store.close()
+
+
+async def test_a_change_that_comes_upon_a_damaged_segment_fails_whole_and_alone(
+    quick_path: Path,
+) -> None:
+    store = open_store(quick_path)
+    queue = await make_queue(store)
+    alice, bob, carol = await store.create_partitions(queue.number, ["alice", "bob", "carol"])
+    await commit_one(store, push(carol, b"0"))
+    flip_stored(store, carol.number)
+    damaged = Change(
+        appends=(append(alice, columns(b"no")),),
+        dead_letters=(give_up(carol, 0),),
+        key=key("damaged"),
+    )
+
+    commit = await store.commit([push(alice, b"0"), damaged, push(bob, b"0"), push(alice, b"1")])
+
+    kinds = [type(outcome) for outcome in commit.outcomes]
+    assert kinds == [Applied, Unreadable, Applied, Applied]
+    assert await payloads(store, alice) == [b"0", b"1"]
+    assert await payloads(store, bob) == [b"0"]
+    assert await store.heads(queue.number) == {store.lane: 4}
+    assert await store.find_outcome(key("damaged")) is None
+    await store.close()
+
+
+async def test_whoever_gives_up_a_damaged_message_disturbs_nobody_else(quick_path: Path) -> None:
+    store = open_store(quick_path)
+    async with make_broker(store, limits=Limits(cache_bytes=0)) as queue:
+        await queue.push("numbers", drafts(1))
+        await queue.push("orders", drafts(1))
+        delivery = await pop(queue, "numbers")
+        flip_stored(store, delivery.messages[0].partition_number)
+        lost = Verdict(delivery.messages[0].partition_number, 0, "dead_letter")
+
+        results = await asyncio.gather(
+            queue.push("orders", drafts(2)),
+            queue.settle(delivery, [lost]),
+            queue.push("orders", drafts(1)),
+            return_exceptions=True,
+        )
+
+        assert [isinstance(result, Corrupted) for result in results] == [False, True, False]
+        assert len(await pop_all(queue, batch=10)) == 4
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"retention_enabled": True, "retention_seconds": 1}, {"max_wait_time_seconds": 1}],
+    ids=["retention", "maximum wait"],
+)
+async def test_a_sweep_goes_on_behind_a_damaged_partition_and_says_so(
+    quick_path: Path, options: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = ManualClock()
+    store = RocksStore(quick_path, clock=clock)
+    async with make_broker(store, limits=Limits(cache_bytes=0)) as queue:
+        for name in ("invoices", "orders"):
+            await queue.queues.configure(name, **options)
+            await queue.pop(name)
+        damaged = await queue.push("invoices", [*drafts(1, "alice"), *drafts(1, "bob")])
+        await queue.push("orders", drafts(1))
+        flip_stored(store, damaged[0].partition_number)
+        clock.advance(2)
+
+        removed = await queue.sweep()
+
+    assert removed == 2
+    (said,) = (record.getMessage() for record in caplog.records if record.name == "skep.sweeper")
+    assert said.startswith("invoices/alice was not swept: ")
 
 
 @pytest.mark.parametrize(

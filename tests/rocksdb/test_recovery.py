@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skep.errors import Corrupted
+from skep.errors import Corrupted, StoreFailed
 from skep.model.change import Change
 from skep.store.rocksdb.store import RocksStore
 from skep.store.round import Round
@@ -81,6 +81,36 @@ async def test_a_store_whose_log_broke_off_goes_on(tmp_path: Path) -> None:
     await store.close()
 
     assert await count_numbers(crashed) == 8
+
+
+async def test_a_write_that_fails_leaves_nothing_of_itself_in_memory(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    partition = await start(store)
+    await push_numbers(store, partition, 0, 3)
+    store._db._failure = "no space left"  # as a sync leaves it that failed
+
+    with pytest.raises(StoreFailed):
+        await store.truncate(partition.queue, partition.number, 2, kind="age")
+
+    assert [store.partition(partition.queue, partition.number)] == list(
+        await store.partitions(partition.queue)
+    )
+    await store.close()
+
+
+@needs_strace
+@pytest.mark.parametrize("moment", range(1, 7))
+async def test_a_store_whose_first_opening_was_cut_short_opens(tmp_path: Path, moment: int) -> None:
+    inject = f"inject=fdatasync:signal=SIGKILL:when={moment}"
+    under = ["strace", "-f", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", inject]
+    told = run_child("hold", tmp_path / "store", under=under)
+
+    store = open_store(tmp_path / "store")
+
+    await push_numbers(store, await start(store), 0, 1)
+    await store.close()
+    assert told == []
+    assert await count_numbers(tmp_path / "store") == 1
 
 
 @needs_strace

@@ -1,9 +1,11 @@
 """A group's state is replaced only by who has seen it, and under a lease only while it lasts."""
 
+from msgspec.structs import replace
+
 from skep.model.change import Applied, Change, Expired, Gone, Stale
 from skep.model.consumer import Consumer, Failure
 from skep.model.names import SECOND
-from skep.model.queue import Partition, Queue
+from skep.model.queue import Partition, Queue, Subscription
 from skep.store.protocol import Store, StoredConsumer
 from skep.testing.clock import ManualClock
 from tests.store.build import (
@@ -318,6 +320,26 @@ async def test_an_update_for_a_partition_that_is_not_there_is_gone(
 
     assert outcome == Gone()
     assert list(await store.consumers(orders.number)) == []
+
+
+async def test_an_update_from_before_a_group_was_forgotten_and_came_back_is_stale(
+    store: Store, alice: Partition
+) -> None:
+    await store.delete_group(alice.queue, "billing")
+    await store.subscribe(
+        Subscription(
+            id="2nd", queue=alice.queue, group="billing", mode="new", from_at=None, created_at=0
+        ),
+        [StoredConsumer(alice.number, "billing", Consumer(version=1, cursor=7))],
+    )
+    late = update(alice, 1, Consumer(version=2, cursor=3))
+
+    outcomes = [
+        await commit_one(store, Change(consumers=(late,))),
+        await commit_one(store, Change(consumers=(replace(late, subscription="2nd"),))),
+    ]
+
+    assert outcomes == [Stale(), APPLIED]
 
 
 async def test_an_update_of_a_group_that_is_not_subscribed_is_gone_with_its_whole_change(

@@ -231,6 +231,20 @@ async def test_a_line_of_history_may_be_written_for_what_left_by_another_way(
     assert await store.removals(other.number, limit=9) == []
 
 
+async def test_no_line_of_history_is_written_for_a_queue_that_is_gone(
+    store: Store, orders: Queue, alice: Partition
+) -> None:
+    await store.delete_queue(orders.number)
+
+    await store.record_removal(
+        Removal(
+            queue=orders.number, partition=alice.number, kind="evicted", messages=3, executed_at=1
+        )
+    )
+
+    assert await store.removals(orders.number, limit=10) == []
+
+
 # One message.
 
 

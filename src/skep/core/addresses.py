@@ -7,6 +7,7 @@ from skep.core.catalogue import Catalogue, Held
 from skep.core.reading import Reading
 from skep.core.state import PartitionState
 from skep.errors import Invalid
+from skep.model import ranges
 from skep.model.address import address_of
 from skep.model.names import LeaseId, Offset
 from skep.model.segment import Segment
@@ -34,6 +35,14 @@ class Addresses:
     def lease_on(self, partition: int, leases: Sequence[LeaseId]) -> LeaseId | None:
         """Which of some leases holds a partition."""
         return next((lease for lease in leases if self._held(lease, partition)), None)
+
+    def held(self, lease_id: LeaseId, partition: int) -> list[Offset]:
+        """The offsets of a partition that a lease holds and that are not settled."""
+        place = self._held(lease_id, partition)
+        if place is None:
+            return []
+        consumer = place[0].consumer(place[1])
+        return list(ranges.missing(consumer.acked, consumer.cursor, consumer.run_end))
 
     async def offsets(
         self, lease_id: LeaseId, partition: int, transaction_ids: Sequence[str]

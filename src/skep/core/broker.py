@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -20,6 +19,7 @@ from skep.core.giving_up import GivingUp
 from skep.core.groups import Groups
 from skep.core.insight import Insight
 from skep.core.limits import Limits
+from skep.core.maintenance import Maintenance
 from skep.core.messages import Messages
 from skep.core.meter import Meter
 from skep.core.pop import Popping, PopRequest
@@ -28,22 +28,24 @@ from skep.core.queues import Queues
 from skep.core.reading import Reading
 from skep.core.settle import Settling
 from skep.core.state import Room
+from skep.core.streams import Streams
 from skep.core.sweeper import Sweeper
 from skep.core.take import Taking
 from skep.core.traces import Traces
 from skep.core.transact import Transacting
-from skep.core.verdicts import lease_of, verdicts_on
-from skep.errors import Invalid, Overloaded, QueueNotFound
-from skep.model.change import Applied, Change
+from skep.errors import Invalid, QueueNotFound
+from skep.model.change import Applied, Change, Outcome
 from skep.model.message import Delivery, Draft, Message, Receipt
-from skep.model.names import (
-    QUEUE_MODE,
-    LeaseId,
-    check_count,
-    check_label,
-    to_datetime,
+from skep.model.names import QUEUE_MODE, LeaseId, check_count, check_label, check_name, to_datetime
+from skep.model.operation import (
+    Operation,
+    Settlement,
+    Transaction,
+    Verdict,
+    lease_id_of,
+    messages_of,
+    verdicts_on,
 )
-from skep.model.operation import Operation, Settlement, Transaction, Verdict
 from skep.store.protocol import Store, StoreStats
 
 
@@ -59,7 +61,8 @@ class Broker:
                 await queue.ack(delivery)
 
     What is not about a single message is in ``queues``, ``groups``, ``messages``,
-    ``dead_letters``, ``traces``, ``addresses``, ``giving_up`` and ``insight``.
+    ``dead_letters``, ``traces``, ``streams``, ``maintenance``, ``addresses``, ``giving_up``
+    and ``insight``.
     """
 
     def __init__(
@@ -91,20 +94,27 @@ class Broker:
         taking = Taking(store.clock, catalogue, committer, claiming, evicting, limits)
         self._popping = Popping(store.clock, catalogue, self.queues, self.groups, taking)
         self.addresses = Addresses(store, catalogue, reading)
+        self.streams = Streams(store, self._transacting, self.addresses)
         self.messages = Messages(store, catalogue, reading, limits)
         self.dead_letters = DeadLetters(store, catalogue, committer, reading, limits)
         self.traces = Traces(store, catalogue, committer, self.messages, reading, limits)
         self.insight = Insight(
-            store, catalogue, meter, reading, self.dead_letters, self.traces, limits
+            store, catalogue, committer, meter, reading, self.dead_letters, self.traces, limits
         )
         self.giving_up = GivingUp(store.clock, catalogue, committer, self.insight.observing)
+        self.maintenance = Maintenance(store, catalogue, self)
         self._sweeper = Sweeper(store, catalogue, self.queues, evicting)
-        self.closed = self.draining = False
+        self._closing: asyncio.Task[None] | None = None
 
     # Lifetime.
 
     async def __aenter__(self) -> Self:
-        await self._catalogue.load()
+        try:
+            await self._catalogue.load()
+            await self.maintenance.load()
+        except BaseException:
+            await self.close()
+            raise
         if self._sweep_interval:
             self._sweeper.start(self._sweep_interval)
         return self
@@ -119,21 +129,27 @@ class Broker:
 
     def drain(self) -> None:
         """Answer every long poll now, those to come too: the broker will be closed soon."""
-        self.draining = True
-        self._popping.close()
+        self._catalogue.waiting.close()
 
     async def close(self) -> None:
-        """Take nothing new, answer long polls, finish what is under way, close the store."""
-        if self.closed:
-            return
-        self.closed = self._catalogue.closed = True
-        await self._sweeper.stop()
-        self._popping.close()
-        self._catalogue.scheduler.close()
-        # Pops that were woken give their answer before the store goes away.
-        await asyncio.sleep(0)
-        await self._committer.close()
-        await self._store.close()
+        """Take nothing new, answer long polls, finish what is under way, close the store.
+
+        Once begun it goes on to its end, whoever waits for it.
+        """
+        self._catalogue.close()
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        try:
+            await self._sweeper.stop()
+            await self.maintenance.close()
+            # Pops that were woken give their answer before the store goes away.
+            await asyncio.sleep(0)
+            await self._committer.close()
+        finally:
+            await self._store.close()
 
     # Messages.
 
@@ -147,18 +163,26 @@ class Broker:
         """
         self._check_open()
         batch = Batch(queue, drafts, self._limits)
-        check_label("producer", producer)
+        producer = check_label("producer", producer)
+        appends = self._pushing.known(batch, producer)
+        if appends is None:
+            outcome = await self._push_carefully(batch, producer)
+        else:
+            outcome = await self._committer.submit(Change(appends=appends), weight=batch.weight)
+        if not isinstance(outcome, Applied):
+            raise QueueNotFound(queue)
+        return batch.receipts(outcome.appended)
+
+    async def _push_carefully(self, batch: Batch, producer: str | None) -> Outcome:
+        """Push where something has to be made, counted or encrypted first."""
         self._committer.check(batch.weight)
         await self._pushing.check(batch)
         state, appends = await self._pushing.prepare(batch, producer)
         room = Room()
         await self._pushing.take_room(state, batch, room)
-        outcome = await self._committer.submit(
+        return await self._committer.submit(
             Change(appends=tuple(appends)), room.give_back, weight=batch.weight
         )
-        if not isinstance(outcome, Applied):
-            raise QueueNotFound(queue)
-        return batch.receipts(outcome.appended)
 
     async def pop(
         self,
@@ -186,11 +210,11 @@ class Broker:
         """
         self._check_open()
         request = PopRequest(
-            queue=queue,
-            group=group,
-            partition=partition,
-            namespace=namespace,
-            task=task,
+            queue=check_label("queue", queue),
+            partition=check_label("partition", partition),
+            namespace=check_label("namespace", namespace),
+            task=check_label("task", task),
+            group=check_name("group", group),
             batch=batch,
             partitions=partitions,
             wait=wait,
@@ -207,8 +231,8 @@ class Broker:
     ) -> Settlement:
         """Acknowledge messages of a delivery; all of them if none are named."""
         if messages is None:
-            return await self._settle(lease_of(lease), None)
-        return await self.settle(lease, verdicts_on(messages, "completed", ""))
+            return await self._settle(lease_id_of(lease), None)
+        return await self.settle(lease, verdicts_on(messages, "completed"))
 
     async def fail(
         self,
@@ -222,20 +246,16 @@ class Broker:
         If all that was delivered of a partition fails it comes again after the queue's
         ``retry_delay``, up to ``retry_limit`` times. If only some do, these become dead letters.
         """
-        if messages is None:
-            if not isinstance(lease, Delivery):
-                raise Invalid("messages", "must be given with a lease id")
-            messages = lease.messages
-        return await self.settle(lease, verdicts_on(messages, "failed", error))
+        return await self.settle(lease, verdicts_on(messages_of(lease, messages), "failed", error))
 
     async def settle(self, lease: Delivery | str, verdicts: Sequence[Verdict]) -> Settlement:
         """Say of each message what became of it. A late call raises ``LeaseLost``."""
-        return await self._settle(lease_of(lease), verdicts)
+        return await self._settle(lease_id_of(lease), verdicts)
 
     async def extend(self, lease: Delivery | str, seconds: int) -> datetime:
         """Keep a lease for at least ``seconds`` from now; return when it ends."""
         self._check_open()
-        lease_id = lease_of(lease)
+        lease_id = lease_id_of(lease)
         check_count("seconds", seconds, least=1, most=self._limits.lease_seconds)
         _, until = await self._transacting.decide(
             lambda plan: self._settling.extend(plan, lease_id, seconds)
@@ -273,12 +293,6 @@ class Broker:
         if not isinstance(path, str | Path) or not str(path):
             raise Invalid("path", "must name a place that does not exist yet")
         await self._store.backup(Path(path))
-
-    async def check(self) -> None:
-        """Raise what stands against writing; a store that has much to do is not broken."""
-        self._check_open()
-        with suppress(Overloaded):
-            await self._committer.submit(Change())
 
     async def stats(self) -> StoreStats:
         """What the store says about itself."""

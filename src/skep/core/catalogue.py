@@ -12,7 +12,7 @@ from skep.core.cache import TailCache
 from skep.core.scheduler import Scheduler
 from skep.core.state import GroupState, PartitionState, QueueState
 from skep.core.waiting import ANY_QUEUE, Waiting
-from skep.core.whole import to_the_end
+from skep.core.whole import Locks, to_the_end
 from skep.errors import Closed, GroupNotFound, LeaseLost, PartitionNotFound, QueueNotFound
 from skep.model.change import Applied, Change, Commit
 from skep.model.consumer import Consumer
@@ -38,7 +38,7 @@ class Catalogue:
 
     def __init__(self, store: Store, *, cache_bytes: int) -> None:
         self._store = store
-        self._creating = asyncio.Lock()
+        self._making = Locks[str]()
         self._removing = asyncio.Lock()
         self._leases: dict[LeaseId, _Holding] = {}
         self.closed = False
@@ -47,6 +47,12 @@ class Catalogue:
         self.cache = TailCache(cache_bytes)
         self.waiting = Waiting(store.clock)
         self.scheduler = Scheduler(store.clock, self.waiting, self.partitions)
+
+    def close(self) -> None:
+        """Let everybody who waits go home empty-handed, and nobody come in."""
+        self.closed = True
+        self.scheduler.close()
+        self.waiting.close()
 
     async def load(self) -> None:
         for config in await self._store.queues():
@@ -119,7 +125,7 @@ class Catalogue:
         return await to_the_end(self._make_queue(name))
 
     async def _make_queue(self, name: str) -> QueueState:
-        async with self._creating:
+        async with self._making.of(name):
             found = self.queues.get(name)
             if found is None:
                 namespace, task = labels_of(name)
@@ -133,7 +139,7 @@ class Catalogue:
         return await to_the_end(self._configure(config))
 
     async def _configure(self, config: Queue) -> QueueState:
-        async with self._creating:
+        async with self._making.of(config.name):
             stored = await self._store.put_queue(config)
             found = self.queues.get(config.name)
             if found is None:
@@ -150,7 +156,8 @@ class Catalogue:
         names = list(names)
         missing = [name for name in names if name not in queue.partitions]
         if missing:
-            for made in await self._store.create_partitions(queue.config.number, missing):
+            found = await self._store.create_partitions(queue.config.number, missing)
+            for made in found if self._is_known(queue) else ():
                 self.partitions[made.number] = queue.add(made)
                 for group in queue.groups:
                     self.waiting.wake_all((queue.config.number, group, made.name))
@@ -162,7 +169,7 @@ class Catalogue:
         self, queue: QueueState, subscription: Subscription, seeds: Sequence[StoredConsumer]
     ) -> GroupState:
         """The group, registered with these cursors at its first contact with the queue."""
-        if await self._store.subscribe(subscription, seeds):
+        if await self._store.subscribe(subscription, seeds) and self._is_known(queue):
             group = GroupState(queue, subscription)
             queue.groups[subscription.group] = group
             for number, _, state in seeds:
@@ -197,13 +204,20 @@ class Catalogue:
         for group in partition.queue.groups.values():
             self.scheduler.refresh(group, partition)
 
-    async def forget_queue(self, queue: QueueState) -> None:
-        del self.queues[queue.config.name]
-        for group in queue.groups.values():
-            self._retire(group)
-        for partition in queue.partitions.values():
-            self.partitions.pop(partition.number, None)
-        await to_the_end(self._store.delete_queue(queue.config.number))
+    async def forget_queue(self, name: str) -> None:
+        self.queue(name)
+        await to_the_end(self._forget_queue(name))
+
+    async def _forget_queue(self, name: str) -> None:
+        # While it is being configured its name leads to it, and would lead to what is left of it.
+        async with self._making.of(name):
+            queue = self.queue(name)
+            del self.queues[name]
+            for group in queue.groups.values():
+                self._retire(group)
+            for partition in queue.partitions.values():
+                self.partitions.pop(partition.number, None)
+            await self._store.delete_queue(queue.config.number)
 
     async def forget_group(self, group: GroupState) -> None:
         del group.queue.groups[group.name]
@@ -277,6 +291,10 @@ class Catalogue:
                 self._unlink(state.lease.id, group, partition, own=False)
         group.consumers.clear()
         self.scheduler.forget(group)
+
+    def _is_known(self, queue: QueueState) -> bool:
+        """False if a queue was deleted, perhaps while the store was asked for something of it."""
+        return self.queues.get(queue.config.name) is queue
 
     def _add_queue(self, config: Queue) -> QueueState:
         queue = self.queues[config.name] = QueueState(config)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from skep.errors import Closed, Overloaded
-from skep.model.change import Change, Commit, Outcome
+from skep.errors import Closed, Corrupted, Overloaded
+from skep.model.change import Change, Commit, Outcome, Unreadable
 from skep.store.protocol import Store
 
 ROUND_BYTES = 4 << 20
@@ -114,7 +114,11 @@ class Committer:
         else:
             self._settle(taken)
             for submission, result in zip(taken, commit.outcomes, strict=True):
-                if not submission.outcome.done():
+                if submission.outcome.done():
+                    continue
+                if isinstance(result, Unreadable):
+                    submission.outcome.set_exception(Corrupted(result.reason))
+                else:
                     submission.outcome.set_result(result)
 
     def _settle(self, taken: list[_Submission]) -> None:

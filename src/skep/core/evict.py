@@ -34,7 +34,7 @@ class Evicting:
         """
         options = group.queue.config.options
         evicted = 0
-        while options.max_wait_time_seconds:
+        while options.max_wait_time_seconds and not group.removed:
             consumer = group.consumer(partition)
             now = self._store.clock.now()
             leased = consumer.lease is not None and consumer.lease.expires_at > now

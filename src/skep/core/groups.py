@@ -1,16 +1,15 @@
 """Groups: where they start, where they are, and moving them."""
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Literal, TypeAlias
-from weakref import WeakValueDictionary
+from uuid import uuid4
 
 from skep.core import lease as leases
 from skep.core.catalogue import Catalogue
 from skep.core.committer import Committer
 from skep.core.state import GroupState, PartitionState, QueueState
-from skep.core.whole import to_the_end
+from skep.core.whole import Locks, to_the_end
 from skep.errors import Conflict, Invalid
 from skep.model.address import MAX_OFFSET
 from skep.model.change import Applied, Change, ConsumerUpdate
@@ -37,9 +36,7 @@ class Groups:
         self._store = store
         self._catalogue = catalogue
         self._committer = committer
-        self._registering: WeakValueDictionary[tuple[int, str], asyncio.Lock] = (
-            WeakValueDictionary()
-        )
+        self._registering = Locks[tuple[int, str]]()
 
     # Where a group starts.
 
@@ -55,14 +52,13 @@ class Groups:
     async def _register(
         self, queue: QueueState, name: str, mode: str, from_at: datetime | None
     ) -> GroupState:
-        place = queue.config.number, name
-        lock = self._registering.setdefault(place, asyncio.Lock())
-        async with lock:
+        async with self._registering.of((queue.config.number, name)):
             known = queue.groups.get(name)
             if known is not None:
                 return known
             start = None if from_at is None else from_datetime("subscription_from", from_at)
             subscription = Subscription(
+                id=str(uuid4()),
                 queue=queue.config.number,
                 group=name,
                 mode="timestamp" if start is not None else mode,

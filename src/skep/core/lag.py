@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from skep.core.catalogue import Catalogue
 from skep.core.groups import group_lag, partition_lag
 from skep.core.metrics import Sees
-from skep.core.state import GroupState, PartitionState
+from skep.core.state import GroupState, PartitionState, QueueState
 from skep.core.turns import in_steps
 from skep.errors import NotFound
-from skep.model.names import QUEUE_MODE, SECOND, Instant, Offset, check_text, to_datetime
+from skep.model.names import QUEUE_MODE, RESERVED, SECOND, Instant, Offset, check_text, to_datetime
 from skep.model.stats import GroupLag, PartitionLag
 from skep.store.protocol import Store
 
@@ -47,9 +47,7 @@ class Lags:
     def of(self, group: str, sees: Sees) -> list[str]:
         """The queues that somebody sees and a group has popped from, by name."""
         check_text("group", group)
-        self._catalogue.check_open()
-        states = self._catalogue.queues.items()
-        return sorted(name for name, state in states if sees(name) and group in state.groups)
+        return [name for name, state in self._seen(sees) if group in state.groups]
 
     def find(self, group: str, sees: Sees) -> list[str]:
         """As ``of``, but there must be one."""
@@ -60,13 +58,7 @@ class Lags:
 
     async def groups(self, sees: Sees) -> list[GroupLag]:
         """Every group of every queue that somebody sees, and how far it is."""
-        self._catalogue.check_open()
-        groups = [
-            group
-            for name, state in sorted(self._catalogue.queues.items())
-            if sees(name)
-            for group in state.groups.values()
-        ]
+        groups = [group for _, state in self._seen(sees) for group in state.groups.values()]
         return [await self._lag(group) for group in groups]
 
     async def group(self, queue: str, group: str) -> GroupLag:
@@ -90,8 +82,8 @@ class Lags:
         now = self._store.clock.now()
         horizon = now - int(seconds * SECOND)
         candidates: list[tuple[Instant, int, GroupState, PartitionState]] = []
-        for name, state in list(self._catalogue.queues.items()):
-            for group in list(state.groups.values()) if sees(name) else ():
+        for _, state in self._seen(sees):
+            for group in list(state.groups.values()):
                 async for partition in in_steps(list(state.partitions.values())):
                     oldest_at = group.consumer(partition).oldest_at
                     if group.pending(partition) and oldest_at <= horizon:
@@ -130,6 +122,15 @@ class Lags:
             partitions_with_backlog=len(waiting),
             partitions=waiting[:limit],
         )
+
+    def _seen(self, sees: Sees) -> list[tuple[str, QueueState]]:
+        """The queues that somebody sees, by name, without those that are the broker's own."""
+        self._catalogue.check_open()
+        return [
+            (name, state)
+            for name, state in sorted(self._catalogue.queues.items())
+            if sees(name) and not name.startswith(RESERVED)
+        ]
 
     async def _lag(self, group: GroupState) -> GroupLag:
         now = self._store.clock.now()

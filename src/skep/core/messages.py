@@ -8,6 +8,7 @@ from skep.core.catalogue import Catalogue
 from skep.core.limits import Limits
 from skep.core.reading import Reading
 from skep.core.state import PartitionState
+from skep.core.whole import to_the_end
 from skep.errors import Invalid, MessageNotFound
 from skep.model.address import address_of
 from skep.model.message import Message, Page
@@ -70,10 +71,16 @@ class Messages:
     async def delete(self, message_id: UUID) -> None:
         """Remove one message for good. Its offset stays empty, and its transaction id is free."""
         partition, offset = self._place(message_id)
-        queue = partition.queue.config.number
-        if not await self._store.delete_message(queue, partition.number, offset):
+        if not await to_the_end(self._delete(partition, offset)):
             raise MessageNotFound(str(message_id))
-        self._catalogue.cache.drop(partition.number)
+
+    async def _delete(self, partition: PartitionState, offset: Offset) -> bool:
+        queue = partition.queue.config.number
+        try:
+            return await self._store.delete_message(queue, partition.number, offset)
+        finally:
+            # Whatever became of it: what was asked to be removed is not to be served from memory.
+            self._catalogue.cache.drop(partition.number)
 
     def _place(self, message_id: UUID) -> tuple[PartitionState, Offset]:
         self._catalogue.check_open()

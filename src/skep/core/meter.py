@@ -2,9 +2,11 @@
 
 from skep.core.catalogue import Catalogue
 from skep.core.metrics import Metrics
+from skep.core.state import PartitionState
 from skep.model import ranges
 from skep.model.change import Applied, Change, Commit, ConsumerUpdate
 from skep.model.consumer import Consumer
+from skep.model.names import RESERVED
 from skep.model.tally import Tally
 from skep.store.clock import Clock
 
@@ -73,7 +75,9 @@ class Meter:
         popped, acked, failed = _moved(before, update)
         if not (popped or acked or failed):
             return
-        tally = self.metrics.of(partition.queue.config.name)
+        tally = self._tally_of(partition)
+        if tally is None:
+            return
         tally.popped += popped
         tally.acked += acked
         tally.failed += failed
@@ -89,7 +93,12 @@ class Meter:
     def _tally(self, partition: int) -> Tally | None:
         """Where to count what happens in a partition; None if it is gone."""
         known = self._catalogue.partitions.get(partition)
-        return self.metrics.of(known.queue.config.name) if known else None
+        return self._tally_of(known) if known else None
+
+    def _tally_of(self, partition: PartitionState) -> Tally | None:
+        name = partition.queue.config.name
+        # What lies aside counts when it enters its own queue.
+        return None if name.startswith(RESERVED) else self.metrics.of(name)
 
 
 def _moved(before: Consumer, update: ConsumerUpdate) -> tuple[int, int, int]:

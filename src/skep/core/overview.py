@@ -14,7 +14,7 @@ from skep.core.metrics import Sees
 from skep.core.state import PartitionState, QueueState
 from skep.core.turns import in_steps
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
-from skep.model.names import to_datetime
+from skep.model.names import RESERVED, to_datetime
 from skep.model.queue import Queue, Removal
 from skep.model.ranges import complement, size
 from skep.model.stats import Counts, ErrorCounts, LeaseCounts, PartitionSummary, QueueSummary
@@ -46,6 +46,7 @@ class Overview:
             state.config
             for name, state in self._catalogue.queues.items()
             if sees(name)
+            and not name.startswith(RESERVED)
             and namespace in (None, state.config.namespace)
             and task in (None, state.config.task)
         )
@@ -152,7 +153,7 @@ class Overview:
         found: Counter[tuple[str, str]] = Counter()
         for place, sleepers in self._catalogue.waiting.count().items():
             name = None if isinstance(place, str) else names.get(place[0])
-            if name is not None and sees(name):
+            if name is not None and sees(name) and not name.startswith(RESERVED):
                 found[name, place[1]] += sleepers
         return found
 

@@ -1,6 +1,5 @@
 """Popping: find who may serve the request, take what is ready, or wait for it."""
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -14,10 +13,10 @@ from skep.core.limits import Limits
 from skep.core.queues import Queues
 from skep.core.state import GroupState, PartitionState, QueueState
 from skep.core.take import Taking
-from skep.core.waiting import ANY_QUEUE, Place
+from skep.core.waiting import ANY_QUEUE, Place, Sleeper
 from skep.errors import Invalid, QueueNotFound
 from skep.model.message import Delivery
-from skep.model.names import SECOND, check_count, check_name, from_datetime
+from skep.model.names import SECOND, check_count, from_datetime
 from skep.store.clock import Clock
 
 
@@ -36,10 +35,6 @@ class PopRequest(msgspec.Struct, frozen=True, kw_only=True):
     subscription_from: datetime | None
 
     def check(self, limits: Limits) -> None:
-        for field in ("queue", "partition", "namespace", "task"):
-            if getattr(self, field) is not None:
-                check_name(field, getattr(self, field))
-        check_name("group", self.group)
         if (self.queue is None) == (self.namespace is None and self.task is None):
             raise Invalid("queue", "name a queue, or a namespace or task instead of it")
         if self.partition is not None and self.queue is None:
@@ -69,9 +64,16 @@ class Popping:
         self._queues = queues
         self._groups = groups
         self._taking = taking
-        self._closed = False
 
     async def pop(self, request: PopRequest) -> Delivery | None:
+        sleeper = Sleeper()
+        try:
+            return await self._pop(request, sleeper)
+        finally:
+            # Woken for one partition, it may have taken another, or nothing at all.
+            sleeper.pass_on()
+
+    async def _pop(self, request: PopRequest, sleeper: Sleeper) -> Delivery | None:
         until = self._clock.now() + int(request.wait * SECOND)
         while True:
             groups = await self._candidates(request)
@@ -88,21 +90,12 @@ class Popping:
                         lease_seconds=request.lease_seconds,
                     ),
                 )
-            if delivery is not None or self._clock.now() >= until:
+            if delivery is not None or self._catalogue.waiting.closed or self._clock.now() >= until:
                 return delivery
-            try:
-                await self._catalogue.waiting.park(_places(request, groups, only), until)
-            except asyncio.CancelledError:
-                for group in groups:
-                    self._catalogue.scheduler.pass_on(group, only)
-                raise
-            if self._closed:
+            sleeper.pass_on()
+            await self._catalogue.waiting.park(sleeper, _places(request, groups, only), until)
+            if self._catalogue.waiting.closed:
                 return None
-
-    def close(self) -> None:
-        """Let everybody who waits go home empty-handed."""
-        self._closed = True
-        self._catalogue.waiting.close()
 
     async def _candidates(self, request: PopRequest) -> list[GroupState]:
         """The request's group in each queue that may serve it, the most urgent first."""

@@ -87,7 +87,9 @@ class Batch:
         if self.ids.count(None) != len(self.ids):
             for index, chosen in enumerate(self.ids):
                 if chosen is not None:
-                    check_transaction_id(f"drafts[{index}].transaction_id", chosen)
+                    self.ids[index] = check_transaction_id(
+                        f"drafts[{index}].transaction_id", chosen
+                    )
         if self.traces.count(None) != len(self.traces):
             for index, trace in enumerate(self.traces):
                 if trace is not None and (not isinstance(trace, UUID) or not trace.int):
@@ -101,6 +103,30 @@ class Pushing:
         self._store = store
         self._catalogue = catalogue
         self._keys = keys
+
+    def known(self, batch: Batch, producer: str | None) -> tuple[Append, ...] | None:
+        """The appends of a batch, if there is nothing to make, to count or to encrypt for it.
+
+        So it is with most pushes, and none of them should pay for the others.
+        """
+        queue = self._catalogue.queues.get(batch.queue)
+        if queue is None or queue.config.options.max_size:
+            return None
+        if queue.config.options.encryption_enabled:
+            return None
+        partitions = queue.partitions
+        if not all(map(partitions.__contains__, batch.by_partition)):
+            return None
+        return tuple(
+            [
+                Append(
+                    queue=queue.config.number,
+                    partition=partitions[name].number,
+                    columns=self._columns(queue, name, batch, indexes, producer),
+                )
+                for name, indexes in batch.by_partition.items()
+            ]
+        )
 
     async def check(self, batch: Batch) -> None:
         """Raise what stands against a batch, before anything is made for it."""
@@ -182,7 +208,8 @@ def _by_partition(names: list[str]) -> dict[str, Sequence[int]]:
         return {check_name("drafts[0].partition", names[0]): range(len(names))}
     indexes: dict[str, list[int]] = {}
     for index, name in enumerate(names):
-        if type(name) is not str or name not in indexes:
-            indexes[check_name(f"drafts[{index}].partition", name)] = []
-        indexes[name].append(index)
+        known = indexes.get(name) if type(name) is str else None
+        if known is None:
+            known = indexes.setdefault(check_name(f"drafts[{index}].partition", name), [])
+        known.append(index)
     return dict(indexes)

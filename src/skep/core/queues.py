@@ -12,6 +12,7 @@ from skep.model.change import Change
 from skep.model.dead_letter import DeadLetterFilter
 from skep.model.names import (
     DEFAULT_PARTITION,
+    RESERVED,
     Offset,
     check_count,
     check_label,
@@ -73,7 +74,8 @@ class Queues:
         found = [
             state
             for state in self._catalogue.queues.values()
-            if (namespace is None or state.config.namespace == namespace)
+            if not state.config.name.startswith(RESERVED)
+            and (namespace is None or state.config.namespace == namespace)
             and (task is None or state.config.task == task)
         ]
         return sorted(found, key=lambda q: (-q.config.options.priority, q.config.name))
@@ -128,18 +130,19 @@ class Queues:
 
     async def _pin(self, partition: PartitionState) -> None:
         """Write down where groups without a state are, so that they learn what they missed."""
-        updates = tuple(
+        updates = [
             group.update(partition, replace(group.consumer(partition), version=1))
             for group in partition.queue.groups.values()
             if group.consumer(partition).version == 0
-        )
-        if updates:
-            # Stale if a pop was faster: then there is a state, which is all that is needed.
-            await self._committer.submit(Change(consumers=updates))
+        ]
+        for update in updates:
+            # Stale if a pop was faster: then there is a state, which is all that is needed. Each
+            # in a change of its own, because a pop of one group says nothing about the others.
+            await self._committer.submit(Change(consumers=(update,)))
 
     async def delete(self, queue: str) -> None:
         """Remove a queue with all its messages, groups, dead letters and traces."""
-        await self._catalogue.forget_queue(self._catalogue.queue(queue))
+        await self._catalogue.forget_queue(queue)
 
     async def removals(self, queue: str, *, limit: int = 100) -> Sequence[Removal]:
         """The retention history, newest first."""

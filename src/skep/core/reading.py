@@ -41,9 +41,11 @@ class Reading:
         return next(self.messages(partition, segments, offset, offset + 1), None)
 
     async def chosen_id(self, partition: int, offset: Offset) -> str | None:
-        """The transaction id that is stored with a message, if there is one."""
-        known = self._catalogue.partitions.get(partition)
-        segments = await self.segments(known, offset, messages=1, size=1) if known else []
+        """The transaction id that is stored with a message, if there is one.
+
+        Another server may have pushed it, so what is known here is not asked.
+        """
+        segments = await self._store.read(partition, offset, messages=1, size=1)
         held = segments and segments[0].start <= offset
         return segments[0].chosen_id(offset) if held else None
 

@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Mapping
+from functools import partial
 from itertools import count
 
 from skep.core.eligibility import due_at
@@ -60,13 +61,6 @@ class Scheduler:
         number = group.ready.take()
         return None if number is None else self._partitions.get(number)
 
-    def pass_on(self, group: GroupState, partition: PartitionState | None) -> None:
-        """Wake somebody else, if there is something to do, for one who was woken and has gone."""
-        if partition is not None and partition.number in group.ready:
-            self._wake(group, partition.number)
-        elif partition is None and group.ready:
-            self._waiting.wake((group.queue.config.number, group.name))
-
     def forget(self, group: GroupState) -> None:
         """Nothing is ever ready again for a group that was removed; who waits looks again."""
         group.removed = True
@@ -101,7 +95,13 @@ class Scheduler:
 
     def _wake(self, group: GroupState, number: int) -> None:
         place = group.queue.config.number, group.name
-        self._waiting.wake((*place, number)) or self._waiting.wake(place)
+        pass_on = partial(self._pass_on, group, number)
+        self._waiting.wake((*place, number), pass_on) or self._waiting.wake(place, pass_on)
+
+    def _pass_on(self, group: GroupState, number: int) -> None:
+        """Wake somebody else if who was woken for a partition has gone without it."""
+        if number in group.ready:
+            self._wake(group, number)
 
     def _set_timer(self) -> None:
         if not self._heap:

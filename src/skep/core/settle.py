@@ -10,7 +10,7 @@ from skep.core.catalogue import Catalogue
 from skep.core.state import GroupState, PartitionState
 from skep.errors import Invalid, LeaseLost
 from skep.model.address import MAX_OFFSET, MAX_PARTITION
-from skep.model.change import Append, Change, GiveUp, IdempotencyKey
+from skep.model.change import Append, Change, EntryUpdate, GiveUp, IdempotencyKey
 from skep.model.consumer import Consumer, Failure
 from skep.model.names import Instant, LeaseId, check_count, check_text, to_datetime
 from skep.model.operation import STATUSES, Settlement, Verdict
@@ -23,11 +23,15 @@ class Plan:
     def __init__(self) -> None:
         self.appends: list[Append] = []
         self.dead_letters: list[GiveUp] = []
+        self.entries: list[EntryUpdate] = []
         self._states: dict[tuple[GroupState, PartitionState], Consumer] = {}
 
     def consumer(self, group: GroupState, partition: PartitionState) -> Consumer:
         """The state as this plan leaves it so far, on top of what is on its way to the store."""
         return self._states.get((group, partition)) or _latest(group, partition)
+
+    def touches(self, group: GroupState, partition: PartitionState) -> bool:
+        return (group, partition) in self._states
 
     def put(self, group: GroupState, partition: PartitionState, state: Consumer) -> None:
         self._states[group, partition] = state
@@ -60,6 +64,7 @@ class Plan:
             appends=tuple(self.appends),
             consumers=tuple(updates),
             dead_letters=tuple(self.dead_letters),
+            entries=tuple(self.entries),
             key=key,
         )
 
@@ -121,15 +126,19 @@ class Settling:
     def extend(self, plan: Plan, lease_id: LeaseId, seconds: int) -> Instant:
         """Keep a lease for at least ``seconds`` from now; return when it ends.
 
-        What the same plan has settled before is not held any more, and is left alone.
+        What the same plan has settled before is not held any more, and is left alone. A lease
+        that an ack on its way to the store has ended is lost.
         """
         now = self._clock.now()
         ends: list[Instant] = []
-        for group, partition in self._catalogue.lease(lease_id):
+        held = self._catalogue.lease(lease_id)
+        for group, partition in held:
             state = leases.extend(plan.consumer(group, partition), seconds=seconds, now=now)
             if state.lease is not None:
                 plan.put(group, partition, state)
                 ends.append(state.lease.expires_at)
+        if not ends and not any(plan.touches(*place) for place in held):
+            raise LeaseLost(lease_id)
         return min(ends, default=now)
 
 

@@ -122,6 +122,7 @@ class GroupState:
             queue=self.queue.config.number,
             partition=partition.number,
             group=self.name,
+            subscription=self.subscription.id,
             expected=expected,
             state=state,
             under_lease=under_lease,

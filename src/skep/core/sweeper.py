@@ -7,6 +7,7 @@ from skep.core.catalogue import Catalogue
 from skep.core.evict import Evicting
 from skep.core.queues import Queues
 from skep.core.state import PartitionState, QueueState
+from skep.errors import Corrupted
 from skep.model.names import SECOND, Instant, Offset
 from skep.store.protocol import Store
 
@@ -58,15 +59,24 @@ class Sweeper:
                 _log.exception("sweeping stopped early; it starts again in %s s", interval)
 
     async def _sweep_queue(self, queue: QueueState) -> int:
-        options = queue.config.options
         removed = 0
         for count, partition in enumerate(list(queue.partitions.values())):
             if count % _STEP == _STEP - 1:
                 await asyncio.sleep(0)
-            if options.max_wait_time_seconds:
-                removed += await self._evict(partition)
-            if options.retention_enabled:
-                removed += await self._retain(partition)
+            try:
+                removed += await self._sweep_partition(partition)
+            except Corrupted as error:
+                # It must not keep what comes after it from being swept.
+                _log.error("%s/%s was not swept: %s", queue.config.name, partition.name, error)
+        return removed
+
+    async def _sweep_partition(self, partition: PartitionState) -> int:
+        options = partition.queue.config.options
+        removed = 0
+        if options.max_wait_time_seconds:
+            removed += await self._evict(partition)
+        if options.retention_enabled:
+            removed += await self._retain(partition)
         return removed
 
     async def _evict(self, partition: PartitionState) -> int:

@@ -170,6 +170,9 @@ def _delivery(claims: list[Claim]) -> Delivery:
         expires_at=None if expires_at is None else to_datetime(expires_at),
         messages=[message for claim in claims for message in claim.messages],
         truncated=sum(claim.truncated for claim in claims),
+        lease_seconds=min(
+            ((lease.expires_at - lease.granted_at) // SECOND for lease in held), default=None
+        ),
     )
 
 

@@ -68,9 +68,8 @@ class Traces:
         if len(data) > self._limits.payload_bytes:
             raise Invalid("data", f"is larger than {self._limits.payload_bytes} bytes")
         names = _check_names(names)
-        check_name("kind", kind)
-        check_label("group", group)
-        check_label("worker", worker)
+        kind = check_name("kind", kind)
+        group, worker = check_label("group", group), check_label("worker", worker)
         message = await self._messages.get(message_id)
         event = TraceEvent(
             partition=message.partition_number,

@@ -1,7 +1,7 @@
 """Long poll: who sleeps, and who wakes."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeAlias
 
@@ -15,39 +15,69 @@ name as long as it does not exist), or a queue that does not exist."""
 ANY_QUEUE: Place = ""
 
 
+class Sleeper:
+    """One who waits, perhaps several times; woken for something, it takes that or passes it on."""
+
+    __slots__ = ("_pass_on", "_woken")
+
+    def __init__(self) -> None:
+        self._woken: asyncio.Future[None] | None = None
+        self._pass_on: Callable[[], None] | None = None
+
+    async def sleep(self) -> None:
+        """Nothing is awaited before this can be woken."""
+        self._woken = asyncio.get_running_loop().create_future()
+        await self._woken
+
+    def wake(self, pass_on: Callable[[], None] | None = None) -> bool:
+        """False if it is awake already. ``pass_on`` wakes another, if there still is a reason."""
+        if self._woken is None or self._woken.done():
+            return False
+        self._pass_on = pass_on
+        self._woken.set_result(None)
+        return True
+
+    def pass_on(self) -> None:
+        """Let somebody else see to what it was woken for, unless that is done."""
+        if self._pass_on:
+            pass_on, self._pass_on = self._pass_on, None
+            pass_on()
+
+
 class Waiting:
     """Consumers parked at places, woken first come, first served, one per thing to do."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._parked: dict[Place, dict[asyncio.Future[bool], None]] = {}
+        self._parked: dict[Place, dict[Sleeper, None]] = {}
+        self.closed = False
+        """Nobody may sleep any more."""
 
-    async def park(self, places: Iterable[Place], until: Instant) -> None:
+    async def park(self, sleeper: Sleeper, places: Iterable[Place], until: Instant) -> None:
         """Sleep until one of the places wakes us, or until the time has come.
 
         Nothing is awaited between the call and being parked, so what happens after the caller
-        looked cannot be missed. Who is cancelled may have been woken: it has to see to it that
-        somebody else is.
+        looked cannot be missed. Who was woken, even if it was cancelled at the same time, has
+        to call ``pass_on`` when it goes.
         """
-        woken: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         places = list(places)
         for place in places:
-            self._parked.setdefault(place, {})[woken] = None
-        timer = self._clock.call_at(until, partial(_expire, woken))
+            self._parked.setdefault(place, {})[sleeper] = None
+        timer = self._clock.call_at(until, partial(_expire, sleeper))
         try:
-            await woken
+            await sleeper.sleep()
         finally:
             timer.cancel()
             for place in places:
-                self._leave(place, woken)
+                self._leave(place, sleeper)
 
-    def wake(self, place: Place) -> bool:
+    def wake(self, place: Place, pass_on: Callable[[], None] | None = None) -> bool:
         """Wake who waits longest at a place; False if nobody does."""
         sleepers = self._parked.get(place)
         while sleepers:
             sleeper = next(iter(sleepers))
             del sleepers[sleeper]
-            if _resolve(sleeper, True):
+            if sleeper.wake(pass_on):
                 return True
         return False
 
@@ -64,6 +94,7 @@ class Waiting:
 
     def close(self) -> None:
         """Wake everybody, because the broker closes."""
+        self.closed = True
         for place in list(self._parked):
             self.wake_all(place)
 
@@ -74,19 +105,12 @@ class Waiting:
     def __len__(self) -> int:
         return len({sleeper for sleepers in self._parked.values() for sleeper in sleepers})
 
-    def _leave(self, place: Place, sleeper: asyncio.Future[bool]) -> None:
+    def _leave(self, place: Place, sleeper: Sleeper) -> None:
         sleepers = self._parked.get(place, {})
         sleepers.pop(sleeper, None)
         if not sleepers:
             self._parked.pop(place, None)
 
 
-def _resolve(sleeper: asyncio.Future[bool], woken: bool) -> bool:
-    if sleeper.done():
-        return False
-    sleeper.set_result(woken)
-    return True
-
-
-def _expire(sleeper: asyncio.Future[bool]) -> None:
-    _resolve(sleeper, False)
+def _expire(sleeper: Sleeper) -> None:
+    sleeper.wake()

@@ -117,8 +117,11 @@ class App:
         event = await receive()
         if not event.get("more_body"):
             return _some(event)
-        async with asyncio.timeout(self._limits.receive_seconds):
-            return await _rest(_some(event), receive, most)
+        try:
+            async with asyncio.timeout(self._limits.receive_seconds):
+                return await _rest(_some(event), receive, most)
+        except TimeoutError:
+            raise _Elsewhere(_TOO_SLOW) from None
 
     async def _answer(self, reply: Reply, origin: bytes, send: Send) -> None:
         content = reply.content
@@ -145,6 +148,11 @@ class _Elsewhere(Exception):
 
     def __init__(self, reply: Reply) -> None:
         self.reply = reply
+
+
+_TOO_SLOW = Reply(
+    {"error": "the request took too long to arrive"}, 408, headers=((b"connection", b"close"),)
+)
 
 
 def _not_so(method: str, by_method: dict[str, Route]) -> Reply:

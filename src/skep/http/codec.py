@@ -58,12 +58,12 @@ def _check_utf8(body: bytes) -> None:
 
 def _invalid(text: str, where: str) -> Invalid:
     place = _PLACE.search(text)
-    path = place[1].replace("[...]", "[]") if place else ""
+    path = place[1] if place else ""
     reason = text[: place.start()] if place else text
     missing = _MISSING.match(reason)
     if missing:
         return Invalid(f"{path}.{missing[1]}".lstrip("."), "is required")
     unknown = _UNKNOWN.match(reason)
     if unknown:
-        return Invalid(f"{path}.{unknown[1]}".lstrip("."), "is not known here")
+        path = f"{path}.{unknown[1]}".lstrip(".")
     return Invalid(path or where, reason[:1].lower() + reason[1:])

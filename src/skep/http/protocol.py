@@ -11,6 +11,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from skep.http.limits import DoorLimits
 
+_TOO_LARGE = (b"431 Request Header Fields Too Large", b"the headers are too large")
+
 
 class DoorProtocol(HttpToolsProtocol):
     """HTTP/1.1 with limits on headers, on the time they take, and on connections.
@@ -26,6 +28,7 @@ class DoorProtocol(HttpToolsProtocol):
         self._waiting_since: float | None = None
         """Since when headers are awaited that have not come, or not all of them."""
         self._header_bytes = 0
+        self._oversized = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -36,11 +39,13 @@ class DoorProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
+        # What came may be the body as well: only if it is much, its headers are counted.
+        self._header_bytes += len(data)
         super().data_received(data)
-        if self._waiting_since is not None:
-            self._header_bytes += len(data)
-            if self._header_bytes > self.limits.header_bytes:
-                self._refuse(b"431 Request Header Fields Too Large", b"the headers are too large")
+        if self._waiting_since is None:
+            self._header_bytes = 0
+        elif self._header_bytes > self.limits.header_bytes:
+            self._refuse(*_TOO_LARGE)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -48,7 +53,11 @@ class DoorProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._waiting_since = None
-        self._header_bytes = 0
+        if self._header_bytes > self.limits.header_bytes:
+            size = sum(len(name) + len(value) + 4 for name, value in self.headers)
+            self._oversized = size + len(self.url) > self.limits.header_bytes
+            if self._oversized:
+                raise ValueError("the parser stops at this and asks for a 400")
         super().on_headers_complete()
 
     def check(self, now: float) -> None:
@@ -58,7 +67,10 @@ class DoorProtocol(HttpToolsProtocol):
             self._refuse(b"408 Request Timeout", b"the request took too long to arrive")
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(b"400 Bad Request", b"this is not a valid HTTP request")
+        if self._oversized:
+            self._refuse(*_TOO_LARGE)
+        else:
+            self._refuse(b"400 Bad Request", b"this is not a valid HTTP request")
 
     def _refuse(self, status: bytes, reason: bytes) -> None:
         self._waiting_since = None

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, TypeAlias
 from urllib.parse import unquote_to_bytes
 
-from skep.errors import Invalid
+from skep.errors import Forbidden, Invalid
 from skep.http.access import Permission
 from skep.http.call import Call, Reply
 
@@ -17,6 +17,11 @@ Queues: TypeAlias = Callable[[Call], Iterable[str]]
 def no_queue(call: Call) -> Iterable[str]:
     """For a route that is about no queue in particular, and shows only what the caller may see."""
     return ()
+
+
+def every_queue(call: Call) -> Iterable[str]:
+    """For a route that touches queues which nobody names: not for who is for some only."""
+    raise Forbidden("this touches every queue, and you are for some of them only")
 
 
 def named_queue(call: Call) -> Iterable[str]:
@@ -39,13 +44,27 @@ class Route:
     body: Any = None
     query: Any = None
     answer: Any = None
+    """What is answered; a tuple of what may be, if it is not always the same."""
     status: int = 200
+    may_be_empty: bool = False
+    """Whether 204 is an answer too."""
+    media_type: str = "application/json"
     names: tuple[str, ...] = field(init=False)
     """The parameters in the path, in order."""
 
     def __post_init__(self) -> None:
         parts = (part for part in self.path.split("/") if part.startswith("{"))
         object.__setattr__(self, "names", tuple(part[1:-1] for part in parts))
+        self._check()
+
+    def _check(self) -> None:
+        """A route that forgot who may use it would be open to all: it does not even exist."""
+        if not isinstance(self.needs, Permission):
+            raise TypeError(f"{self.method} {self.path} does not say what it needs")
+        if not callable(self.queues):
+            raise TypeError(f"{self.method} {self.path} does not say which queues it is about")
+        if "queue" in self.names and self.queues is no_queue:
+            raise TypeError(f"{self.method} {self.path} names a queue and says it is about none")
 
 
 get = partial(Route, method="GET")

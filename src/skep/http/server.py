@@ -1,8 +1,12 @@
 """Serving the door: uvicorn, with our protocol, and an end that keeps its promises."""
 
 import asyncio
+import signal
 import socket
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import cast
 
 import uvicorn
@@ -11,6 +15,8 @@ from skep.core.broker import Broker
 from skep.http.app import App
 from skep.http.limits import DoorLimits
 from skep.http.protocol import DoorProtocol
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 GRACE_SECONDS = 8
 """How long requests under way may take after the signal; the rest of ten is for the store."""
@@ -36,7 +42,13 @@ class Server(uvicorn.Server):
     """Until a signal comes: then long polls are answered and work is finished."""
 
     def __init__(
-        self, app: App, broker: Broker, address: Address, limits: DoorLimits | None = None
+        self,
+        app: App,
+        broker: Broker,
+        address: Address,
+        *,
+        limits: DoorLimits | None = None,
+        started: Callable[[Address], None] | None = None,
     ) -> None:
         limits = limits or DoorLimits()
         protocol = type("LimitedProtocol", (DoorProtocol,), {"limits": limits})
@@ -60,12 +72,32 @@ class Server(uvicorn.Server):
             )
         )
         self._broker = broker
+        self._address = address
+        self._started = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started and self._started:
+            self._started(replace(self._address, port=self.port))
 
     @property
     def port(self) -> int:
-        """Where it really listens, if it was left to choose."""
+        """Where it listens: port 0 leaves the choice to the system."""
         listening: socket.socket = self.servers[0].sockets[0]
         return int(listening.getsockname()[1])
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop at a signal, and live on: uvicorn would die of it before the store is closed."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     async def on_tick(self, counter: int) -> bool:
         """Ten times a second, from uvicorn; once a second is often enough for us."""

@@ -7,6 +7,7 @@ where the address is 58 bits of partition number, then 64 bits of offset. Nothin
 stored for it and nothing indexed: a look-up by id is a look-up by key.
 """
 
+from functools import lru_cache
 from uuid import UUID
 
 from skep.errors import Invalid
@@ -31,9 +32,28 @@ def message_id(partition: int, offset: Offset) -> UUID:
     )
 
 
+def message_text(partition: int, offset: Offset) -> str:
+    """The id of a message as text: many are written, and few are ever looked at as a UUID."""
+    if offset >> 62:
+        return str(message_id(partition, offset))
+    low = f"{0x8000000000000000 | offset:x}"
+    return f"{_head(partition)}{low[:4]}-{low[4:]}"
+
+
+@lru_cache(maxsize=10_000)
+def _head(partition: int) -> str:
+    return str(message_id(partition, 0))[:19]
+
+
 def partition_id(number: int) -> UUID:
     """A partition as a UUID: the address of the one offset that no message ever has."""
     return message_id(number, MAX_OFFSET)
+
+
+@lru_cache(maxsize=10_000)
+def partition_text(number: int) -> str:
+    """The id of a partition as text."""
+    return str(partition_id(number))
 
 
 def queue_id(number: int) -> UUID:

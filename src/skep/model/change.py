@@ -38,7 +38,9 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
 class ConsumerUpdate(msgspec.Struct, frozen=True, kw_only=True):
     """Replace a group's state if it still has the version ``expected``.
 
-    The change is refused as ``Gone`` if the group is not subscribed to the queue.
+    The change is refused as ``Gone`` if the group is not subscribed to the queue, and as
+    ``Stale`` if ``subscription`` is not the id of its present subscription: versions begin
+    anew with a group that was forgotten and came back, so they do not tell the two apart.
     With ``under_lease`` the lease of the present state must not have run out on the
     store's clock either.
     """
@@ -46,6 +48,7 @@ class ConsumerUpdate(msgspec.Struct, frozen=True, kw_only=True):
     queue: int
     partition: int
     group: str
+    subscription: str = ""
     expected: int
     state: Consumer
     under_lease: bool = False
@@ -135,7 +138,13 @@ class Reused(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """The idempotency key belongs to another change."""
 
 
-Outcome: TypeAlias = Applied | Stale | Expired | Gone | Reused
+class Unreadable(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The change met stored data that is damaged. Nothing of it was written."""
+
+    reason: str
+
+
+Outcome: TypeAlias = Applied | Stale | Expired | Gone | Reused | Unreadable
 
 
 class Commit(msgspec.Struct, frozen=True):

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import overload
+from typing import Any, Self, overload
 from uuid import UUID
 
 import msgspec
 
-from skep.model.address import message_id
+from skep.errors import Invalid
+from skep.model.address import message_id, message_text
 from skep.model.change import Appended
 from skep.model.names import DEFAULT_PARTITION, LeaseId, Offset
 
@@ -24,9 +25,24 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
     transaction_id: str | None = None
     trace_id: UUID | None = None
 
+    @classmethod
+    def json(
+        cls,
+        value: Any,
+        partition: str = DEFAULT_PARTITION,
+        transaction_id: str | None = None,
+        trace_id: UUID | None = None,
+    ) -> Self:
+        """A draft whose payload is ``value`` as JSON."""
+        return cls(msgspec.json.encode(value), partition, transaction_id, trace_id)
+
 
 class Receipt(msgspec.Struct, frozen=True, gc=False):
-    """Where a draft was stored. For a ``duplicate`` that is where the first one is."""
+    """Where a draft was stored. For a ``duplicate`` that is where the first one is.
+
+    A server whose pushes are in maintenance lays drafts aside, durably, and delivers them
+    later: then there is no place yet, and ``partition_number`` and ``offset`` are -1.
+    """
 
     partition: str
     partition_number: int
@@ -40,7 +56,7 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def transaction_id(self) -> str:
-        return self.chosen_id or str(self.id)
+        return self.chosen_id or message_text(self.partition_number, self.offset)
 
 
 class Receipts(Sequence[Receipt]):
@@ -104,18 +120,26 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def transaction_id(self) -> str:
-        return self.chosen_id or str(self.id)
+        return self.chosen_id or message_text(self.partition_number, self.offset)
 
     @property
     def trace_id(self) -> UUID | None:
         return UUID(bytes=self.trace) if self.trace else None
 
+    def json(self) -> Any:
+        """The payload as the value that its JSON stands for."""
+        try:
+            return msgspec.json.decode(self.payload)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise Invalid("payload", f"is not JSON: {error}") from None
+
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     """What one pop returns: messages of one or several partitions under one lease.
 
-    ``lease_id`` is None if the pop acknowledged at once. ``truncated`` counts the messages
-    that retention removed before this group had read them.
+    ``lease_id`` is None if the pop acknowledged at once. ``lease_seconds`` is how long the
+    lease was given for, so that nobody has to compare ``expires_at`` with a clock of his own.
+    ``truncated`` counts the messages that retention removed before this group had read them.
     """
 
     group: str
@@ -123,6 +147,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime | None
     messages: list[Message]
     truncated: int = 0
+    lease_seconds: int | None = None
 
 
 class Page(msgspec.Struct, frozen=True):

@@ -19,6 +19,9 @@ DEFAULT_PARTITION = "Default"
 QUEUE_MODE = "__QUEUE_MODE__"
 """The group of those who name none."""
 
+RESERVED = "__skep."
+"""How the names of our own queues begin, which are not shown."""
+
 MAX_NAME_BYTES = 255
 MAX_TRANSACTION_ID = 255
 
@@ -31,7 +34,7 @@ def check_text(field: str, text: object) -> str:
     if not isinstance(text, str):
         raise Invalid(field, f"must be a string, not {type(text).__name__}")
     _utf8(field, text)
-    return text
+    return _plain(text)
 
 
 def check_name(field: str, name: object) -> str:
@@ -45,7 +48,7 @@ def check_name(field: str, name: object) -> str:
         raise Invalid(field, f"is {len(encoded)} bytes long, at most {MAX_NAME_BYTES} are allowed")
     if not name.isprintable() and any(unicodedata.category(char) == "Cc" for char in name):
         raise Invalid(field, "must not contain control characters")
-    return name
+    return _plain(name)
 
 
 def check_label(field: str, name: object) -> str | None:
@@ -103,6 +106,11 @@ def from_datetime(field: str, moment: object) -> Instant:
     except (OverflowError, ValueError):
         raise Invalid(field, "lies outside the years 1 to 9999 of UTC") from None
     return (delta.days * 86_400 + delta.seconds) * SECOND + delta.microseconds
+
+
+def _plain(text: str) -> str:
+    """The text itself: an enumeration's member or another kind of string is kept as one."""
+    return str.__str__(text)
 
 
 def _utf8(field: str, text: str) -> bytes:

@@ -1,13 +1,15 @@
 """What can be asked of messages that are held, alone or together, and what became of it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Literal, TypeAlias
 
 import msgspec
 
-from skep.model.message import Draft, Receipt
-from skep.model.names import Offset
+from skep.errors import Invalid
+from skep.model.change import EntryUpdate
+from skep.model.message import Delivery, Draft, Message, Receipt
+from skep.model.names import LeaseId, Offset, check_lease_id, check_text
 
 Status: TypeAlias = Literal["completed", "failed", "retry", "dead_letter"]
 STATUSES = frozenset({"completed", "failed", "retry", "dead_letter"})
@@ -57,7 +59,13 @@ class Extend(msgspec.Struct, frozen=True, tag=True):
     seconds: int
 
 
-Operation: TypeAlias = Push | Ack | Extend
+class Keep(msgspec.Struct, frozen=True, tag=True):
+    """Set or take away entries: what a stream query knows, for one."""
+
+    updates: Sequence[EntryUpdate]
+
+
+Operation: TypeAlias = Push | Ack | Extend | Keep
 
 
 class Transaction(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,3 +79,34 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
     receipts: list[Sequence[Receipt]]
     settlements: list[Settlement]
     repeated: bool = False
+
+
+def lease_id_of(lease: Delivery | str) -> LeaseId:
+    """The id of a lease, given as such or as what was delivered under it."""
+    if isinstance(lease, Delivery):
+        if lease.lease_id is None:
+            raise Invalid("lease", "this delivery was acknowledged when it was popped")
+        return lease.lease_id
+    return check_lease_id("lease", lease)
+
+
+def verdicts_on(messages: Iterable[Message], status: Status, error: str = "") -> list[Verdict]:
+    """The same verdict on each of these messages."""
+    error = check_text("error", error)
+    if not isinstance(messages, Iterable):
+        raise Invalid("messages", f"must be messages, not {type(messages).__name__}")
+    messages = list(messages)
+    if not messages or not all(isinstance(message, Message) for message in messages):
+        raise Invalid("messages", "must be messages, at least one")
+    return [
+        Verdict(message.partition_number, message.offset, status, error) for message in messages
+    ]
+
+
+def messages_of(lease: Delivery | str, messages: Iterable[Message] | None) -> Iterable[Message]:
+    """The messages that are meant: all that was delivered if none are named."""
+    if messages is not None:
+        return messages
+    if not isinstance(lease, Delivery):
+        raise Invalid("messages", "must be given with a lease id")
+    return lease.messages

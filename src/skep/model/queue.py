@@ -90,8 +90,11 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     """A group's first contact with a queue: where it started, for the record.
 
     The cursors that follow from it were written for every partition that existed then; a
-    partition born later is read from its beginning.
+    partition born later is read from its beginning. A group that was forgotten and comes back
+    has another ``id``.
     """
+
+    id: str = ""
 
     queue: int
     group: str

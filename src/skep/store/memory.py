@@ -13,7 +13,7 @@ from uuid import uuid4
 import msgspec
 
 from skep.errors import Invalid
-from skep.model.change import Change, Commit, IdempotencyKey, Outcome
+from skep.model.change import Change, Commit, GiveUp, IdempotencyKey, Outcome
 from skep.model.consumer import Consumer
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
 from skep.model.entry import Entry
@@ -23,7 +23,7 @@ from skep.model.segment import Segment, until_enough
 from skep.model.trace import TraceEvent, TraceName
 from skep.store.clock import Clock, SystemClock
 from skep.store.protocol import GivenUp, StoredConsumer, StoreStats
-from skep.store.round import Recorded, Round
+from skep.store.round import Recorded, judge
 
 _TRUNCATE_STEP = 100
 
@@ -50,8 +50,7 @@ class MemoryStore:
         self._removals: dict[int, list[Removal]] = {}
 
     async def commit(self, changes: Sequence[Change]) -> Commit:
-        round_ = Round(self, lane=self.lane, now=self.clock.now())
-        outcomes = [round_.judge(change) for change in changes]
+        round_, outcomes = judge(self, changes, lane=self.lane, now=self.clock.now())
         segments = round_.segments()
         for segment in segments:
             self._segments[segment.partition].append(segment)
@@ -60,11 +59,12 @@ class MemoryStore:
             self._partitions[partition.queue][partition.number] = partition
         self._heads |= round_.heads
         self._consumers |= round_.consumers
-        self._transactions |= round_.transactions
-        for queue, number in round_.removed:
-            del self._dead_letters[queue][number]
-        for letter in round_.dead_letters:
-            self._put_dead_letter(letter)
+        for number, ids in round_.transactions.items():
+            self._transactions |= {(number, chosen): offset for chosen, offset in ids.items()}
+        for queue, number in (*round_.removed, *round_.replaced):
+            self._dead_letters[queue].pop(number, None)
+        for letter in round_.dead_letters.values():
+            self._dead_letters[letter.queue][letter.number] = letter
         self._traces += round_.traces
         self._recorded |= round_.recorded
         for place, entry in round_.entries.items():
@@ -79,8 +79,8 @@ class MemoryStore:
     def partition(self, queue: int, partition: int) -> Partition | None:
         return self._partitions.get(queue, {}).get(partition)
 
-    def subscribed(self, queue: int, group: str) -> bool:
-        return (queue, group) in self._subscriptions
+    def subscription(self, queue: int, group: str) -> Subscription | None:
+        return self._subscriptions.get((queue, group))
 
     def consumer(self, queue: int, partition: int, group: str) -> Consumer | None:
         return self._consumers.get((queue, partition, group))
@@ -97,6 +97,12 @@ class MemoryStore:
 
     def dead_letter(self, queue: int, number: int) -> DeadLetter | None:
         return self._dead_letters.get(queue, {}).get(number)
+
+    def letter_of(self, letter: GiveUp) -> int | None:
+        known = self._dead_letters.get(letter.queue, {}).values()
+        message = letter.partition, letter.offset, letter.group
+        same = (x.number for x in known if (x.partition, x.offset, x.group) == message)
+        return next(same, None)
 
     def recorded(self, key: str) -> Recorded | None:
         return self._recorded.get(key)
@@ -268,7 +274,8 @@ class MemoryStore:
         return self._removals.get(queue, [])[::-1][:limit]
 
     async def record_removal(self, removal: Removal) -> None:
-        self._removals.setdefault(removal.queue, []).append(removal)
+        if removal.queue in self._queues:
+            self._removals.setdefault(removal.queue, []).append(removal)
 
     # Dead letters, traces, idempotency.
 
@@ -366,18 +373,6 @@ class MemoryStore:
             if partition in partitions:
                 return partitions[partition].end
         return 0
-
-    def _put_dead_letter(self, letter: DeadLetter) -> None:
-        letters = self._dead_letters[letter.queue]
-        same = [
-            number
-            for number, known in letters.items()
-            if (known.partition, known.offset, known.group)
-            == (letter.partition, letter.offset, letter.group)
-        ]
-        for number in same:
-            del letters[number]
-        letters[letter.number] = letter
 
     def _forget(self, partition: int, chosen: str, offset: Offset) -> None:
         # A replayed dead letter may have taken the id over: then it is no longer this message's.

@@ -57,7 +57,8 @@ class Store(Protocol):
         """Apply each change wholly or not at all; all that were applied are durable on return.
 
         They are judged in the order given, each seeing the ones before it. Messages for
-        one partition get consecutive offsets in that order.
+        one partition get consecutive offsets in that order. One that meets damaged data is
+        ``Unreadable``, and the others go on.
         """
         ...
 
@@ -158,7 +159,10 @@ class Store(Protocol):
         ...
 
     async def record_removal(self, removal: Removal) -> None:
-        """Write a line of history for messages that left by another way than ``truncate``."""
+        """Write a line of history for messages that left by another way than ``truncate``.
+
+        Nothing if the queue does not exist.
+        """
         ...
 
     # Dead letters, traces, idempotency.

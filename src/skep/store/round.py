@@ -1,18 +1,18 @@
 """How an embedded store judges the changes of one commit, each against the ones before it.
 
 A round reads what is stored through a ``View``, keeps beside it what its own changes make of
-that, and hands the store everything to write at once. It touches nothing itself: if the write
-fails, nothing has happened.
+that, and hands the store everything to write at once. It reads all it needs while it judges, and
+touches nothing itself: if the write fails, nothing has happened.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID
 
 import msgspec
 
-from skep.errors import Invalid
+from skep.errors import Corrupted, Invalid
 from skep.model.address import address_of
 from skep.model.change import (
     Append,
@@ -29,12 +29,13 @@ from skep.model.change import (
     Outcome,
     Reused,
     Stale,
+    Unreadable,
 )
 from skep.model.consumer import Consumer
 from skep.model.dead_letter import DeadLetter
 from skep.model.entry import Entry
 from skep.model.names import Instant, Offset
-from skep.model.queue import Partition
+from skep.model.queue import Partition, Subscription
 from skep.model.segment import DELETED, ENCRYPTED, Columns, Segment, concat
 from skep.model.trace import TraceEvent
 
@@ -61,11 +62,12 @@ class View(Protocol):
     """What is stored, as a round needs to see it."""
 
     def partition(self, queue: int, partition: int) -> Partition | None: ...
-    def subscribed(self, queue: int, group: str) -> bool: ...
+    def subscription(self, queue: int, group: str) -> Subscription | None: ...
     def consumer(self, queue: int, partition: int, group: str) -> Consumer | None: ...
     def find_offsets(self, partition: int, ids: Sequence[str]) -> list[Offset | None]: ...
     def segment(self, partition: int, offset: Offset) -> Segment | None: ...
     def dead_letter(self, queue: int, number: int) -> DeadLetter | None: ...
+    def letter_of(self, letter: GiveUp) -> int | None: ...
     def recorded(self, key: str) -> Recorded | None: ...
     def head(self, queue: int) -> int: ...
     def next_number(self) -> int: ...
@@ -87,13 +89,17 @@ class Round:
         self._tails: dict[int, _Tail] = {}
         self.now = now
         self.consumers: dict[tuple[int, int, str], Consumer] = {}
-        self.transactions: dict[tuple[int, str], Offset] = {}
-        self.dead_letters: list[DeadLetter] = []
+        self.transactions: dict[int, dict[str, Offset]] = {}
+        """Where chosen ids are that this round appended, by partition."""
+        self.dead_letters: dict[tuple[int, Offset, str], DeadLetter] = {}
+        """By message and group: there is one of each, the newest."""
+        self.replaced: set[tuple[int, int]] = set()
         self.removed: dict[tuple[int, int], DeadLetter] = {}
         self.traces: list[TraceEvent] = []
         self.recorded: dict[str, Recorded] = {}
         self.entries: dict[tuple[str, str], Entry | None] = {}
         self.heads: dict[int, int] = {}
+        self._heads_before: dict[int, int] = {}
 
     def judge(self, change: Change) -> Outcome:
         refusal = self._refusal(change)
@@ -122,7 +128,14 @@ class Round:
 
     def segments(self) -> list[Segment]:
         """The segments that the appends of the round make, in the order of the journal."""
-        return [self._place(made) for tail in self._tails.values() for made in self._cut(tail)]
+        made: list[Segment] = []
+        for tail in self._tails.values():
+            if tail.parts:
+                queue = tail.partition.queue
+                position = self.heads.get(queue, self._heads_before[queue])
+                made += self._cut(tail, position)
+                self.heads[queue] = position + tail.end - tail.partition.end
+        return made
 
     def partitions(self) -> list[Partition]:
         """The partitions that got messages, with their new ends."""
@@ -144,8 +157,9 @@ class Round:
             earlier = self.recorded.get(change.key.name) or self._view.recorded(change.key.name)
             if earlier:
                 return earlier.answer(change.key)
-        if any(self._tail(append) is None for append in change.appends):
-            return Gone()
+        for append in change.appends:
+            if self._tail(append) is None:
+                return Gone()
         for update in change.consumers:
             if refusal := self._refuse_update(update):
                 return refusal
@@ -158,8 +172,11 @@ class Round:
         current = self.consumers.get(place) or self._view.consumer(*place)
         if (current.version if current else 0) != update.expected:
             return Stale()
-        if not self._view.subscribed(update.queue, update.group):
+        subscription = self._view.subscription(update.queue, update.group)
+        if subscription is None:
             return Gone()
+        if subscription.id != update.subscription:
+            return Stale()
         if current is None and self._view.partition(update.queue, update.partition) is None:
             return Gone()
         if update.under_lease and (
@@ -170,7 +187,9 @@ class Round:
 
     def _can_remove(self, removal: DeadLetterRemoval) -> bool:
         place = removal.queue, removal.number
-        return place not in self.removed and self._view.dead_letter(*place) is not None
+        if place in self.removed or place in self.replaced:
+            return False
+        return self._view.dead_letter(*place) is not None
 
     def _tail(self, append: Append) -> _Tail | None:
         tail = self._tails.get(append.partition)
@@ -178,6 +197,8 @@ class Round:
             partition = self._view.partition(append.queue, append.partition)
             if partition is None:
                 return None
+            if append.queue not in self._heads_before:
+                self._heads_before[append.queue] = self._view.head(append.queue)
             tail = self._tails[append.partition] = _Tail(partition, partition.end)
         return tail
 
@@ -187,16 +208,20 @@ class Round:
         if not columns:
             return Appended(append.partition, [])
         if columns.transaction_ids is None:
-            first = tail.end
-            tail.parts.append(columns)
-            tail.end += len(columns)
-            return Appended(append.partition, list(range(first, tail.end)))
+            return _append_all(tail, append)
         return self._append_once(tail, append)
 
     def _append_once(self, tail: _Tail, append: Append) -> Appended:
         """Append what is not there yet; the ids of the rest say where it is."""
         ids = append.columns.transaction_ids or ()
-        known = self._known(append) if not append.replay else {}
+        mine = self.transactions.setdefault(append.partition, {})
+        chosen_ids = [chosen for chosen in ids if chosen is not None]
+        known = {} if append.replay else self._known(append.partition, chosen_ids, mine)
+        if not known and len(set(chosen_ids)) == len(ids):
+            # All new, as most is.
+            appended = _append_all(tail, append)
+            mine.update(zip(chosen_ids, appended.offsets, strict=True))
+            return appended
         offsets: list[Offset] = []
         kept: list[int] = []
         for index, chosen in enumerate(ids):
@@ -208,35 +233,32 @@ class Round:
             kept.append(index)
             offsets.append(offset)
             if chosen is not None:
-                known[chosen] = offset
-                self.transactions[append.partition, chosen] = offset
-        if len(kept) == len(ids):
-            tail.parts.append(append.columns)
-            tail.end += len(kept)
-            return Appended(append.partition, offsets)
+                known[chosen] = mine[chosen] = offset
         if kept:
             tail.parts.append(append.columns.pick(kept))
             tail.end += len(kept)
         duplicates = frozenset(range(len(ids))).difference(kept)
         return Appended(append.partition, offsets, duplicates)
 
-    def _known(self, append: Append) -> dict[str, Offset]:
-        """Where the chosen ids of the append already are, in the store or in this round."""
-        ids = [chosen for chosen in append.columns.transaction_ids or () if chosen is not None]
-        found = self._view.find_offsets(append.partition, ids)
-        known = {chosen: at for chosen, at in zip(ids, found, strict=True) if at is not None}
-        for chosen in ids:
-            at = self.transactions.get((append.partition, chosen))
-            if at is None and chosen not in known:
-                at = self._derived(append.partition, chosen)
-            if at is not None:
-                known[chosen] = at
+    def _known(
+        self, partition: int, chosen: list[str], mine: dict[str, Offset]
+    ) -> dict[str, Offset]:
+        """Where chosen ids already are, in the store or in this round."""
+        found = self._view.find_offsets(partition, chosen)
+        known: dict[str, Offset] = {}
+        if found.count(None) != len(found):
+            pairs = zip(chosen, found, strict=True)
+            known = {each: offset for each, offset in pairs if offset is not None}
+        if mine:
+            known |= {each: mine[each] for each in chosen if each in mine}
+        for each in [each for each in chosen if len(each) == 36 and each[14] == "8"]:
+            offset = self._derived(partition, each)
+            if offset is not None and each not in known:
+                known[each] = offset
         return known
 
     def _derived(self, partition: int, chosen: str) -> Offset | None:
         """Where the message is whose own id somebody chose: a message without a chosen one."""
-        if len(chosen) != 36 or chosen[14] != "8":
-            return None
         try:
             number, offset = address_of(UUID(chosen))
         except (ValueError, Invalid):
@@ -267,65 +289,92 @@ class Round:
         segment = self._segment(letter.partition, letter.offset)
         if segment is None:
             return
+        if (earlier := self._view.letter_of(letter)) is not None:
+            self.replaced.add((letter.queue, earlier))
         one = segment.columns.cut(letter.offset - segment.start, letter.offset - segment.start + 1)
-        self.dead_letters.append(
-            DeadLetter(
-                number=self._view.next_number(),
-                queue=letter.queue,
-                partition=letter.partition,
-                offset=letter.offset,
-                group=letter.group,
-                error=letter.error,
-                attempts=letter.attempts,
-                failed_at=self.now,
-                payload=one.payloads[0],
-                chosen_id=one.transaction_ids[0] if one.transaction_ids else None,
-                trace=one.trace_ids[0] if one.trace_ids else None,
-                producer=one.producers[0] if one.producers else None,
-                created_at=segment.created_at,
-                encrypted=bool(segment.flag(letter.offset) & ENCRYPTED),
-            )
+        self.dead_letters[letter.partition, letter.offset, letter.group] = DeadLetter(
+            number=self._view.next_number(),
+            queue=letter.queue,
+            partition=letter.partition,
+            offset=letter.offset,
+            group=letter.group,
+            error=letter.error,
+            attempts=letter.attempts,
+            failed_at=self.now,
+            payload=one.payloads[0],
+            chosen_id=one.transaction_ids[0] if one.transaction_ids else None,
+            trace=one.trace_ids[0] if one.trace_ids else None,
+            producer=one.producers[0] if one.producers else None,
+            created_at=segment.created_at,
+            encrypted=bool(segment.flag(letter.offset) & ENCRYPTED),
         )
 
     def _segment(self, partition: int, offset: Offset) -> Segment | None:
         """The segment with a message that is kept, in the store or made by this round."""
         tail = self._tails.get(partition)
         if tail is not None and offset >= tail.partition.end:
-            return next((made for made in self._cut(tail) if made.end > offset), None)
+            # Where they will stand in the journal is not decided yet.
+            return next((made for made in self._cut(tail, 0) if made.end > offset), None)
         segment = self._view.segment(partition, offset)
         return None if segment is None or segment.flag(offset) & DELETED else segment
 
-    def _cut(self, tail: _Tail) -> Iterator[Segment]:
-        """The segments of a tail; where they stand in the journal is not decided yet."""
+    def _cut(self, tail: _Tail, position: int) -> list[Segment]:
+        """The segments of a tail, from a position of the journal on."""
         start = tail.partition.end
+        made: list[Segment] = []
         for columns, size in split(concat(tail.parts)) if tail.parts else ():
-            yield Segment(
-                queue=tail.partition.queue,
-                partition=tail.partition.number,
-                start=start,
-                created_at=self.now,
-                lane=self._lane,
-                position=0,
-                size=size,
-                columns=columns,
+            made.append(
+                Segment(
+                    queue=tail.partition.queue,
+                    partition=tail.partition.number,
+                    start=start,
+                    created_at=self.now,
+                    lane=self._lane,
+                    position=position,
+                    size=size,
+                    columns=columns,
+                )
             )
-            start += len(columns)
-
-    def _place(self, segment: Segment) -> Segment:
-        """Put a segment at the end of its queue's journal."""
-        position = self.heads.get(segment.queue)
-        if position is None:
-            position = self._view.head(segment.queue)
-        self.heads[segment.queue] = position + len(segment.columns)
-        return msgspec.structs.replace(segment, position=position)
+            start += len(columns.payloads)
+            position += len(columns.payloads)
+        return made
 
 
-def split(columns: Columns) -> Iterator[tuple[Columns, int]]:
+def _append_all(tail: _Tail, append: Append) -> Appended:
+    first = tail.end
+    tail.parts.append(append.columns)
+    tail.end += len(append.columns.payloads)
+    return Appended(append.partition, list(range(first, tail.end)))
+
+
+def judge(
+    view: View, changes: Sequence[Change], *, lane: int, now: Instant
+) -> tuple[Round, list[Outcome]]:
+    """Judge changes in their order. One that meets damaged data fails alone.
+
+    It may have left a part of itself in the round, so the round is begun anew without it.
+    """
+    unreadable: dict[int, Unreadable] = {}
+    while True:
+        round_ = Round(view, lane=lane, now=now)
+        outcomes: list[Outcome] = []
+        try:
+            for index, change in enumerate(changes):
+                outcomes.append(unreadable.get(index) or round_.judge(change))
+            return round_, outcomes
+        except Corrupted as error:
+            unreadable[len(outcomes)] = Unreadable(str(error))
+
+
+def split(columns: Columns) -> Iterable[tuple[Columns, int]]:
     """Cut into pieces that each make a segment of reasonable size; each with its bytes."""
     total = sum(map(len, columns.payloads))
-    if len(columns) <= MAX_SEGMENT_MESSAGES and total <= MAX_SEGMENT_BYTES:
-        yield columns, total
-        return
+    if len(columns.payloads) <= MAX_SEGMENT_MESSAGES and total <= MAX_SEGMENT_BYTES:
+        return ((columns, total),)
+    return _pieces(columns)
+
+
+def _pieces(columns: Columns) -> Iterator[tuple[Columns, int]]:
     sizes = list(map(len, columns.payloads))
     start = size = 0
     for index, added in enumerate(sizes):

@@ -7,7 +7,9 @@ from uuid import UUID
 
 import msgspec
 
-from skep.model.address import partition_of
+from skep.errors import Invalid
+from skep.model.address import MAX_PARTITION, partition_id, partition_of
+from skep.model.names import check_count
 from skep.model.operation import Status, Verdict
 from skep.wire.body import Body
 
@@ -18,6 +20,12 @@ STATUS: dict[WireStatus, Status] = {
     "failed": "failed",
     "retry": "retry",
     "dlq": "dead_letter",
+}
+WIRE_STATUS: dict[Status, WireStatus] = {
+    "completed": "completed",
+    "failed": "failed",
+    "retry": "retry",
+    "dead_letter": "dlq",
 }
 
 
@@ -61,12 +69,11 @@ class Extended(Body, frozen=True, kw_only=True):
     """A lease that lives on; the three times are one, under the names that clients look for."""
 
     lease_id: str
-    success: bool
-    renewed: int
-    new_expires_at: datetime | None = None
-    expires_at: datetime | None = None
-    lease_expires_at: datetime | None = msgspec.field(default=None, name="lease_expires_at")
-    error: str | None = None
+    success: bool = True
+    renewed: int = 1
+    new_expires_at: datetime
+    expires_at: datetime
+    lease_expires_at: datetime = msgspec.field(name="lease_expires_at")
 
 
 class WireVerdict(Body, frozen=True, kw_only=True):
@@ -89,3 +96,24 @@ def to_verdicts(verdicts: Sequence[WireVerdict]) -> list[Verdict]:
         Verdict(partition_of(each.partition_id), each.offset, STATUS[each.status], each.error or "")
         for each in verdicts
     ]
+
+
+def from_verdicts(verdicts: Sequence[Verdict]) -> list[WireVerdict]:
+    if not isinstance(verdicts, Sequence) or not verdicts:
+        raise Invalid("verdicts", "must be a sequence that is not empty")
+    return [_wire_verdict(index, verdict) for index, verdict in enumerate(verdicts)]
+
+
+def _wire_verdict(index: int, verdict: Verdict) -> WireVerdict:
+    where = f"verdicts[{index}]"
+    if not isinstance(verdict, Verdict):
+        raise Invalid(where, f"must be a Verdict, not {type(verdict).__name__}")
+    if verdict.status not in WIRE_STATUS:
+        raise Invalid(f"{where}.status", f"{verdict.status!r} is none of {sorted(WIRE_STATUS)}")
+    number = check_count(f"{where}.partition", verdict.partition, most=MAX_PARTITION)
+    return WireVerdict(
+        partition_id=partition_id(number),
+        offset=verdict.offset,
+        status=WIRE_STATUS[verdict.status],
+        error=verdict.error or None,
+    )

@@ -9,14 +9,18 @@ import msgspec
 from skep.errors import Invalid
 
 MAX_DEPTH = 128
-NULL = msgspec.Raw(b"null")
-EMPTY = msgspec.Raw(b"{}")
+_EMPTY = msgspec.Raw(b"{}")
 Encoding = Literal["json", "base64"]
 
 _skip = msgspec.json.Decoder(msgspec.Raw).decode
 _text = msgspec.json.Decoder(str).decode
 _OPENING = b"[{"
 _CLOSING = b"]}"
+
+
+def empty() -> msgspec.Raw:
+    """What stands for a payload that was left out."""
+    return _EMPTY
 
 
 def from_wire(field: str, payload: msgspec.Raw, encoding: Encoding) -> bytes:
@@ -29,24 +33,35 @@ def from_wire(field: str, payload: msgspec.Raw, encoding: Encoding) -> bytes:
 
 
 def to_wire(payload: bytes) -> tuple[msgspec.Raw, Encoding]:
-    """A payload as JSON: itself if it is JSON, a text in base64 if it is not."""
+    """A payload as JSON: itself if it is JSON that arrives as it is, otherwise in base64."""
     if is_json(payload):
         return msgspec.Raw(payload), "json"
     return msgspec.Raw(b'"' + b64encode(payload) + b'"'), "base64"
 
 
+def to_payload(data: msgspec.Raw, encoding: Encoding) -> bytes:
+    """The bytes of a payload that the server sent, as they were pushed."""
+    return b64decode(_text(data)) if encoding == "base64" else bytes(data)
+
+
 def is_json(payload: bytes) -> bool:
+    """Whether it can stand in a body as it is: what parsers strip or give up on cannot."""
     try:
-        _skip(payload)
+        if len(_skip(payload)) != len(payload):
+            return False
     except (msgspec.DecodeError, RecursionError):
         return False
-    return payload.isascii() or _is_utf8(payload)
+    return (payload.isascii() or _is_utf8(payload)) and not is_deep(payload)
 
 
 def check_depth(field: str, data: bytes) -> None:
     """Refuse what is nested so deep that parsers give up on it."""
-    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and depth_of(data) > MAX_DEPTH:
+    if is_deep(data):
         raise Invalid(field, f"is nested deeper than {MAX_DEPTH} levels")
+
+
+def is_deep(data: bytes) -> bool:
+    return data.count(b"[") + data.count(b"{") > MAX_DEPTH and depth_of(data) > MAX_DEPTH
 
 
 def depth_of(data: bytes) -> int:

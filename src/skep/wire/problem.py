@@ -4,10 +4,13 @@
 the same in the broker and over HTTP.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from skep.errors import QueueFull, SkepError
+import msgspec
+
+from skep import errors
+from skep.errors import OutcomeUnknown, QueueFull, SkepError
 
 _STANDARD = frozenset({"error", "type", "status", "code", "remaining"})
 
@@ -33,6 +36,24 @@ def from_problem(problem: dict[str, Any]) -> SkepError:
     return error
 
 
+def from_answer(status: int, content: bytes) -> SkepError:
+    """The error that an answer means, also if it is that of a proxy or of a newer server."""
+    problem = _read(content)
+    if problem.get("type") in _BY_NAME:
+        return from_problem(problem)
+    words = str(problem.get("error", f"the server answered with status {status}"))
+    if status in _BY_STATUS:
+        return _BY_STATUS[status](words)
+    return OutcomeUnknown(words) if status >= 500 else SkepError(words)
+
+
+def _read(content: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(content, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+
+
 def _family(cls: type[SkepError]) -> Iterator[type[SkepError]]:
     yield cls
     for child in cls.__subclasses__():
@@ -40,3 +61,13 @@ def _family(cls: type[SkepError]) -> Iterator[type[SkepError]]:
 
 
 _BY_NAME = {cls.__name__: cls for cls in _family(SkepError)}
+_BY_STATUS: dict[int, Callable[[str], SkepError]] = {
+    400: lambda words: errors.Invalid("request", words),
+    401: errors.Unauthenticated,
+    403: errors.Forbidden,
+    404: errors.NotFound,
+    408: errors.Unavailable,
+    413: lambda words: errors.TooLarge("body", words),
+    429: errors.Unavailable,
+    503: errors.Unavailable,
+}

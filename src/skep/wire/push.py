@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from uuid import UUID
 
 import msgspec
+from msgspec.structs import replace
 
-from skep.model.address import partition_id
+from skep.errors import Invalid, OutcomeUnknown
+from skep.model.address import message_text, partition_of, partition_text
 from skep.model.message import Draft, Receipt
 from skep.model.names import DEFAULT_PARTITION
-from skep.wire.body import Body
-from skep.wire.payload import EMPTY, Encoding, from_wire
+from skep.wire.body import Body, Id
+from skep.wire.payload import Encoding, empty, from_wire, to_wire
 
 
 class PushItem(Body, frozen=True, kw_only=True):
@@ -17,7 +19,7 @@ class PushItem(Body, frozen=True, kw_only=True):
 
     queue: str
     partition: str = DEFAULT_PARTITION
-    payload: msgspec.Raw = EMPTY
+    payload: msgspec.Raw = msgspec.field(default_factory=empty)
     encoding: Encoding = "json"
     transaction_id: str | None = None
     trace_id: UUID | None = None
@@ -33,8 +35,8 @@ class Pushed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     index: int
     transaction_id: str
     status: str
-    message_id: UUID
-    partition_id: UUID
+    message_id: Id
+    partition_id: Id
     trace_id: UUID | None
     offset: int
     queue: str = msgspec.field(name="queueName")
@@ -48,6 +50,14 @@ class Buffered(Body, frozen=True, kw_only=True):
     queue: str
     partition: str
     transaction_id: str
+
+
+class PushResult(msgspec.Struct, frozen=True, gc=False):
+    """What a client reads of either: where the item is, or that it has no place yet."""
+
+    status: str
+    partition_id: UUID | None = None
+    offset: int = -1
 
 
 def to_draft(index: int, item: PushItem, name: str = "items") -> Draft:
@@ -67,14 +77,82 @@ def to_answer(queue: str, items: Sequence[PushItem], receipts: Sequence[Receipt]
 
 
 def to_pushed(index: int, queue: str, item: PushItem, receipt: Receipt) -> Pushed:
-    message_id = receipt.id
+    message_id = message_text(receipt.partition_number, receipt.offset)
     return Pushed(
         index=index,
-        transaction_id=receipt.chosen_id or str(message_id),
+        transaction_id=receipt.chosen_id or message_id,
         status="duplicate" if receipt.duplicate else "queued",
         message_id=message_id,
-        partition_id=partition_id(receipt.partition_number),
+        partition_id=partition_text(receipt.partition_number),
         trace_id=item.trace_id,
         offset=receipt.offset,
         queue=queue,
     )
+
+
+def check_drafts(drafts: Sequence[Draft]) -> Sequence[Draft]:
+    """The drafts, if that is what they are."""
+    if isinstance(drafts, str | bytes) or not isinstance(drafts, Sequence) or not drafts:
+        raise Invalid("drafts", "must be a sequence that is not empty")
+    for index, draft in enumerate(drafts):
+        check_draft(f"drafts[{index}]", draft)
+    return drafts
+
+
+def check_draft(where: str, draft: Draft) -> None:
+    if not isinstance(draft, Draft):
+        raise Invalid(where, f"must be a Draft, not {type(draft).__name__}")
+    if type(draft.payload) is not bytes:
+        raise Invalid(f"{where}.payload", f"must be bytes, not {type(draft.payload).__name__}")
+
+
+def from_drafts(queue: str, drafts: Sequence[Draft]) -> list[PushItem]:
+    """The items of a body; the drafts must have been checked."""
+    return [_item(queue, draft) for draft in drafts]
+
+
+def _item(queue: str, draft: Draft) -> PushItem:
+    payload, encoding = to_wire(draft.payload)
+    return PushItem(
+        queue=queue,
+        partition=draft.partition,
+        payload=payload,
+        encoding=encoding,
+        transaction_id=draft.transaction_id,
+        trace_id=draft.trace_id,
+    )
+
+
+def to_receipts(drafts: Sequence[Draft], results: Sequence[PushResult]) -> list[Receipt]:
+    """Where each draft is; each had a transaction id."""
+    if len(results) != len(drafts):
+        raise OutcomeUnknown(f"the server answered for {len(results)} of {len(drafts)} messages")
+    places = {result.partition_id for result in results if result.partition_id}
+    numbers = {place: partition_of(place) for place in places}
+    return [
+        Receipt(
+            draft.partition,
+            numbers[result.partition_id] if result.partition_id else -1,
+            result.offset,
+            result.status == "duplicate",
+            draft.transaction_id,
+        )
+        for draft, result in zip(drafts, results, strict=True)
+    ]
+
+
+def to_receipts_of_repetition(receipts: Sequence[Receipt]) -> list[Receipt]:
+    """The receipts that the first attempt would have given, whose answer was lost.
+
+    A push is stored whole. If all of it is there already, the first attempt stored it; if any of
+    it is not, the first attempt stored nothing, and what is there is from somebody else.
+    """
+    if not all(receipt.duplicate for receipt in receipts):
+        return list(receipts)
+    first: dict[tuple[str, str | None], int] = {}
+    for index, receipt in enumerate(receipts):
+        first.setdefault((receipt.partition, receipt.chosen_id), index)
+    return [
+        replace(receipt, duplicate=first[receipt.partition, receipt.chosen_id] != index)
+        for index, receipt in enumerate(receipts)
+    ]

@@ -1,15 +1,21 @@
 """``POST /api/v1/transaction``"""
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
+from skep.errors import Invalid, OutcomeUnknown
+from skep.model.address import address_of
+from skep.model.message import Draft, Receipt
 from skep.model.names import DEFAULT_PARTITION
-from skep.wire.ack import WireStatus, WireVerdict
+from skep.model.operation import Ack, Extend, Operation, Push, Settlement, Transaction
+from skep.wire.ack import WireStatus, WireVerdict, from_verdicts
 from skep.wire.body import Body
-from skep.wire.payload import EMPTY, Encoding
-from skep.wire.push import PushItem
+from skep.wire.payload import Encoding, empty
+from skep.wire.pop import chosen_id
+from skep.wire.push import PushItem, check_drafts, from_drafts
 
 
 class PushOperation(Body, frozen=True, kw_only=True, tag_field="type", tag="push"):
@@ -18,7 +24,7 @@ class PushOperation(Body, frozen=True, kw_only=True, tag_field="type", tag="push
     items: list[PushItem] | None = None
     queue: str | None = None
     partition: str = DEFAULT_PARTITION
-    payload: msgspec.Raw = EMPTY
+    payload: msgspec.Raw = msgspec.field(default_factory=empty)
     encoding: Encoding = "json"
     transaction_id: str | None = None
     trace_id: UUID | None = None
@@ -75,6 +81,8 @@ class OperationResult(Body, frozen=True, kw_only=True, omit_defaults=True):
     status: str | None = None
     completed: int | None = None
     dlq: bool | None = None
+    settlement: Settlement | None = None
+    """What a settle operation did; a repetition does not know it."""
 
 
 class TransactionAnswer(Body, frozen=True, kw_only=True, omit_defaults=True):
@@ -86,3 +94,50 @@ class TransactionAnswer(Body, frozen=True, kw_only=True, omit_defaults=True):
     repeated: bool = False
     error: str | None = None
     problem: dict[str, Any] | None = None
+
+
+def from_operations(operations: Sequence[Operation]) -> list[WireOperation]:
+    if not isinstance(operations, Sequence) or not operations:
+        raise Invalid("operations", "must be a sequence that is not empty")
+    return [_wire_operation(index, operation) for index, operation in enumerate(operations)]
+
+
+def _wire_operation(index: int, operation: Operation) -> WireOperation:
+    if isinstance(operation, Push):
+        return PushOperation(items=from_drafts(operation.queue, check_drafts(operation.drafts)))
+    if isinstance(operation, Ack):
+        verdicts = None if operation.verdicts is None else from_verdicts(operation.verdicts)
+        return SettleOperation(lease_id=operation.lease_id, verdicts=verdicts)
+    if isinstance(operation, Extend):
+        return ExtendOperation(lease_id=operation.lease_id, seconds=operation.seconds)
+    kind = type(operation).__name__
+    raise Invalid(f"operations[{index}]", f"must be Push, Ack or Extend, not {kind}")
+
+
+def to_transaction(operations: Sequence[Operation], answer: TransactionAnswer) -> Transaction:
+    results = iter(answer.results)
+    receipts: list[Sequence[Receipt]] = []
+    settlements: list[Settlement] = []
+    try:
+        for operation in operations:
+            if isinstance(operation, Push):
+                receipts.append([_receipt(draft, results) for draft in operation.drafts])
+            else:
+                settlement = next(results).settlement
+                if settlement is not None:
+                    settlements.append(settlement)
+    except StopIteration:
+        raise OutcomeUnknown("the server did not answer for all operations") from None
+    return Transaction(receipts=receipts, settlements=settlements, repeated=answer.repeated)
+
+
+def _receipt(draft: Draft, results: Iterator[OperationResult]) -> Receipt:
+    result = next(results)
+    if result.message_id is None:
+        raise OutcomeUnknown("the server did not say where a message is")
+    return Receipt(
+        draft.partition,
+        *address_of(result.message_id),
+        result.status == "duplicate",
+        chosen_id(result.transaction_id or "", result.message_id),
+    )

@@ -1,6 +1,7 @@
 """What the door answers, one file per subject."""
 
 from skep.http.routes import (
+    about,
     ack,
     analytics,
     dead_letters,
@@ -12,6 +13,8 @@ from skep.http.routes import (
     queues,
     resources,
     status,
+    streams,
+    system,
     traces,
     transaction,
 )
@@ -19,7 +22,8 @@ from skep.http.routing import Route
 
 
 def all_routes() -> tuple[Route, ...]:
-    return (
+    """Everything that the door can do, and the pages that describe it."""
+    routes = (
         *push.ROUTES,
         *pop.ROUTES,
         *ack.ROUTES,
@@ -33,4 +37,7 @@ def all_routes() -> tuple[Route, ...]:
         *status.ROUTES,
         *analytics.ROUTES,
         *health.ROUTES,
+        *streams.ROUTES,
+        *system.ROUTES,
     )
+    return (*routes, *about.about_routes(routes))

@@ -142,17 +142,12 @@ async def settle(call: Call) -> Reply:
 
 
 async def extend(call: Call) -> Reply:
-    """Keep a lease; one that is lost is answered, not refused, because clients ask so."""
+    """Keep a lease. One that is lost is a 409: Queen's clients take any 200 for a success."""
     lease_id = call.params["lease"]
-    try:
-        until = await call.broker.extend(lease_id, call.body.seconds)
-    except LeaseLost as lost:
-        return Reply(Extended(lease_id=lease_id, success=False, renewed=0, error=str(lost)))
+    until = await call.broker.extend(lease_id, call.body.seconds)
     return Reply(
         Extended(
             lease_id=lease_id,
-            success=True,
-            renewed=1,
             new_expires_at=until,
             expires_at=until,
             lease_expires_at=until,
@@ -176,6 +171,11 @@ def queues_of(broker: Broker, items: Iterable[Any]) -> set[str]:
 
 def _queues_of_lease(call: Call) -> Iterable[str]:
     return call.broker.addresses.queues_of_lease(check_lease_id("leaseId", call.params["lease"]))
+
+
+def _queues_of_settlement(call: Call) -> Iterable[str]:
+    named: SettleBody = call.body
+    return {*_queues_of_lease(call), *queues_of(call.broker, named.verdicts or ())}
 
 
 def _post(path: str, handler: Any, queues: Any, about: str, body: Any, answer: Any) -> Route:
@@ -211,7 +211,7 @@ ROUTES = (
     _post(
         "/api/v1/lease/{lease}/settle",
         settle,
-        _queues_of_lease,
+        _queues_of_settlement,
         "Settle messages of a lease by their offsets; all that it holds if none are named.",
         SettleBody,
         Settlement,

@@ -1,24 +1,25 @@
 """Popping, with long poll."""
 
 import asyncio
-from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from skep.errors import Forbidden, Invalid
+from skep.errors import Invalid
 from skep.http.access import Permission
 from skep.http.call import Call, Reply
-from skep.http.routing import Route, named_queue
+from skep.http.routing import Route, every_queue, named_queue
 from skep.model.message import Delivery
 from skep.model.names import QUEUE_MODE
-from skep.wire.pop import MAX_TIMEOUT, PopAnswer, PopQuery, to_answer
+from skep.wire.pop import MAX_TIMEOUT, PausedAnswer, PopAnswer, PopQuery, to_answer
 
 _NEW = frozenset({"new", "new-only"})
 
 
 async def pop(call: Call) -> Reply:
     """Lease the next messages; 204 if there are none in time."""
+    if call.broker.maintenance.popping:
+        return Reply(PausedAnswer())
     delivery = await _pop(call, _asked(call))
     return Reply(to_answer(delivery)) if delivery else Reply(status=204)
 
@@ -68,8 +69,6 @@ def _asked(call: Call) -> dict[str, Any]:
         "subscription_from": _instant(query.subscription_from),
     }
     if "queue" not in call.params:
-        if call.principal.restricted:
-            raise Forbidden("popping from many queues needs a token for all of them")
         asked |= {"namespace": query.namespace, "task": query.task}
     return asked
 
@@ -91,10 +90,6 @@ def _instant(text: str | None) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _no_queue(call: Call) -> Iterable[str]:
-    return ()
-
-
 def _route(path: str, queues: Any, about: str) -> Route:
     return Route(
         method="GET",
@@ -104,7 +99,8 @@ def _route(path: str, queues: Any, about: str) -> Route:
         queues=queues,
         about=about,
         query=PopQuery,
-        answer=PopAnswer,
+        answer=(PopAnswer, PausedAnswer),
+        may_be_empty=True,
     )
 
 
@@ -121,7 +117,7 @@ ROUTES = (
     ),
     _route(
         "/api/v1/pop",
-        _no_queue,
+        every_queue,
         "Lease the next messages of the queues with a namespace or a task, "
         "the highest priority first; 204 if there are none.",
     ),

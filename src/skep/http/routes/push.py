@@ -7,7 +7,7 @@ from skep.http.access import Permission
 from skep.http.call import Call, Reply
 from skep.http.routing import Route
 from skep.model.operation import Push
-from skep.wire.push import PushBody, Pushed, PushItem, to_answer, to_draft, to_pushed
+from skep.wire.push import Buffered, PushBody, Pushed, PushItem, to_answer, to_draft, to_pushed
 
 
 async def push(call: Call) -> Reply:
@@ -15,6 +15,8 @@ async def push(call: Call) -> Reply:
     items: list[PushItem] = call.body.items
     if not items:
         return Reply([], 201)
+    if call.broker.maintenance.laying_aside:
+        return Reply(await _lay_aside(call, items), 201)
     queue = items[0].queue
     drafts = [to_draft(index, item) for index, item in enumerate(items)]
     if all(item.queue == queue for item in items):
@@ -44,6 +46,23 @@ async def _push_to_several(
     return sorted(answers, key=lambda answer: answer.index)
 
 
+async def _lay_aside(call: Call, items: list[PushItem]) -> list[Buffered]:
+    answers: list[Buffered] = []
+    for index, item in enumerate(items):
+        (draft,) = await call.broker.maintenance.lay_aside(
+            item.queue, [to_draft(index, item)], call.principal.subject
+        )
+        answers.append(
+            Buffered(
+                index=index,
+                queue=item.queue,
+                partition=item.partition,
+                transaction_id=draft.transaction_id or "",
+            )
+        )
+    return answers
+
+
 def queues_of_items(call: Call) -> Iterable[str]:
     return {item.queue for item in call.body.items}
 
@@ -57,7 +76,7 @@ ROUTES = (
         queues=queues_of_items,
         about="Push messages, all of them or none. What is answered 201 is on disk.",
         body=PushBody,
-        answer=list[Pushed],
+        answer=(list[Pushed], list[Buffered]),
         status=201,
     ),
 )

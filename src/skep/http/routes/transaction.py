@@ -5,7 +5,15 @@ from dataclasses import dataclass, field
 from uuid import uuid4
 
 from skep.core.broker import Broker
-from skep.errors import Conflict, Invalid, LeaseLost, MessageNotFound, NotFound, SkepError
+from skep.errors import (
+    Conflict,
+    Invalid,
+    LeaseLost,
+    MessageNotFound,
+    NotFound,
+    SkepError,
+    Unavailable,
+)
 from skep.http.access import Permission
 from skep.http.call import Call, Reply
 from skep.http.problems import status_of
@@ -34,6 +42,7 @@ async def transact(call: Call) -> Reply:
     """Do all of it or nothing. What the state forbids is answered, not refused: clients ask so."""
     body: TransactionBody = call.body
     _check_permissions(call)
+    check_pushing(call, any(isinstance(each, PushOperation) for each in body.operations))
     try:
         plan = await _plan(call.broker, body)
         done = await call.broker.transact(
@@ -196,6 +205,7 @@ def _acked(
         transaction_id=operation.transaction_id if isinstance(operation, AckOperation) else None,
         completed=settlement.completed if settlement else None,
         dlq=place in settlement.given_up if settlement and place else None,
+        settlement=None if isinstance(operation, AckOperation) else settlement,
     )
 
 
@@ -221,9 +231,17 @@ def _queues(call: Call) -> Iterable[str]:
             touched |= {item.queue for item in items_of(index, operation)}
         elif isinstance(operation, SettleOperation | ExtendOperation):
             touched |= addresses.queues_of_lease(check_lease_id("leaseId", operation.lease_id))
+        if isinstance(operation, SettleOperation):
+            touched |= queues_of(call.broker, operation.verdicts or ())
     for lease in body.required_leases:
         touched |= addresses.queues_of_lease(check_lease_id("requiredLeases", lease))
     return touched
+
+
+def check_pushing(call: Call, pushes: bool) -> None:
+    """What is pushed together with something else cannot be laid aside."""
+    if pushes and call.broker.maintenance.laying_aside:
+        raise Unavailable("pushing is in maintenance; try again later")
 
 
 def _check_permissions(call: Call) -> None:

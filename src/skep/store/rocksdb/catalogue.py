@@ -68,6 +68,7 @@ class CatalogueRows(Rows):
                 made[name] = partition
         if not batch.is_empty():
             self._write(batch)
+            self._remember(made.values())
         return [made[name] for name in names]
 
     async def queues(self) -> list[Queue]:
@@ -122,8 +123,9 @@ class CatalogueRows(Rows):
             known = None if value is None else _partition(value)
         return known if known and known.queue == queue else None
 
-    def subscribed(self, queue: int, group: str) -> bool:
-        return self._db.get(keys.subscription_key(queue, group)) is not None
+    def subscription(self, queue: int, group: str) -> Subscription | None:
+        value = self._db.get(keys.subscription_key(queue, group))
+        return None if value is None else _subscription(value)
 
     def consumer(self, queue: int, partition: int, group: str) -> Consumer | None:
         value = self._db.get(keys.consumer_key(queue, partition, group))
@@ -135,9 +137,13 @@ class CatalogueRows(Rows):
 
     def _put_partition(self, batch: WriteBatch, partition: Partition) -> None:
         batch.put(keys.partition_key(partition.queue, partition.number), encode(partition))
-        if len(self._recent) >= _RECENT:
-            self._recent.clear()
-        self._recent[partition.number] = partition
+
+    def _remember(self, written: Iterable[Partition]) -> None:
+        """Keep what has been written, not before, and at once: the next to read builds on it."""
+        for partition in written:
+            if len(self._recent) >= _RECENT:
+                self._recent.clear()
+            self._recent[partition.number] = partition
 
     def _end(self, partition: int) -> Offset:
         """The end of a partition whose queue is not known; needed only if it holds nothing."""

@@ -1,8 +1,10 @@
 """The few calls of RocksDB that the store is made of, and what happens when one fails."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
+from typing import TypeAlias
+from weakref import WeakSet
 
 from rocksdict import AccessType, Checkpoint, Rdict, ReadOptions, WriteBatch
 
@@ -14,6 +16,7 @@ from skep.store.rocksdb.options import database_options, segment_options
 from skep.store.rocksdb.syncer import Syncer
 
 _log = logging.getLogger("skep.store")
+Entries: TypeAlias = Generator[tuple[bytes, bytes], None, None]
 _NOT_DAMAGE = ("LOCK:", "Permission denied", "No space left", "Too many open files", "Read-only")
 
 
@@ -38,6 +41,7 @@ class Database:
             self._lock.release()
             raise
         self._syncer = Syncer(self._sync)
+        self._scans = WeakSet[Entries]()
         self._failure: str | None = None
         self._closed = False
 
@@ -86,18 +90,19 @@ class Database:
         except Exception as error:
             raise _unreadable(error) from error
 
-    def scan(
-        self, lower: bytes, upper: bytes, *, backwards: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]:
+    def scan(self, lower: bytes, upper: bytes, *, backwards: bool = False) -> Entries:
         """The entries of ``[lower, upper)`` in order, or in the opposite order."""
         self._check_open()
-        return _scan(self._db, lower, upper, backwards=backwards)
+        return self._scan(self._db, lower, upper, backwards)
 
-    def scan_segments(
-        self, lower: bytes, upper: bytes, *, backwards: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]:
+    def scan_segments(self, lower: bytes, upper: bytes, *, backwards: bool = False) -> Entries:
         self._check_open()
-        return _scan(self._segments, lower, upper, backwards=backwards)
+        return self._scan(self._segments, lower, upper, backwards)
+
+    def _scan(self, family: Rdict, lower: bytes, upper: bytes, backwards: bool) -> Entries:
+        entries = _scan(family, lower, upper, backwards=backwards)
+        self._scans.add(entries)
+        return entries
 
     def get_segment(self, key: bytes) -> bytes | None:
         self._check_open()
@@ -161,7 +166,10 @@ class Database:
 
     def _close_files(self) -> None:
         self._synced.close()
-        # A handle of a column family keeps the database open as long as it lives.
+        # A scan that nobody finished, perhaps because of an error that somebody still holds,
+        # and a handle of a column family keep the database open as long as they live.
+        for scan in list(self._scans):
+            scan.close()
         segments, database = self._segments, self._db
         del self.segments, self._segments, self._db
         try:
@@ -187,9 +195,7 @@ def _open_files(path: Path, *, create: bool, access: AccessType) -> Rdict:
         raise _opening_failed(path, error) from error
 
 
-def _scan(
-    family: Rdict, lower: bytes, upper: bytes, *, backwards: bool
-) -> Iterator[tuple[bytes, bytes]]:
+def _scan(family: Rdict, lower: bytes, upper: bytes, *, backwards: bool) -> Entries:
     # The upper bound spares RocksDB the tombstones behind the range. The lower bound of
     # rocksdict has no effect in raw mode, so the range is checked here on both sides.
     options = ReadOptions()
@@ -200,13 +206,15 @@ def _scan(
     else:
         entries.seek(lower)
     step = entries.prev if backwards else entries.next
-    while entries.valid() and lower <= (key := entries.key()) < upper:
-        yield key, entries.value()
-        step()
     try:
+        while entries.valid() and lower <= (key := entries.key()) < upper:
+            yield key, entries.value()
+            step()
         entries.status()
     except Exception as error:
         raise _unreadable(error) from error
+    finally:
+        del entries, step
 
 
 def _unreadable(error: Exception) -> Corrupted:

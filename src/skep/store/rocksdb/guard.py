@@ -22,6 +22,7 @@ ADVICE = (
     "operations for what can be saved."
 )
 
+SYNCED = "SYNCED"
 _SYNCED = struct.Struct("<QI")
 _BLOCK = 32 * 1024
 _HEADER = 7
@@ -30,13 +31,16 @@ _LAST_TYPE = 4
 
 
 def holds_a_store(path: Path) -> bool:
-    """Whether the directory holds a store; ``Corrupted`` if it holds what is left of one."""
-    if (path / "CURRENT").exists():
-        return True
-    left = [p.name for p in path.iterdir() if p.name.startswith("MANIFEST") or p.suffix == ".sst"]
-    if left or any(log.stat().st_size for log in path.glob("[0-9]*.log")):
+    """Whether the directory holds a store; ``Corrupted`` if it holds what is left of one.
+
+    Files without anything in them are what is left of a first opening that was cut short.
+    """
+    written = (*path.glob("[0-9]*.log"), *path.glob(SYNCED))
+    if not any(path.glob("*.sst")) and not any(file.stat().st_size for file in written):
+        return False
+    if not (path / "CURRENT").exists():
         raise Corrupted(f"{path} is damaged: it holds data but no CURRENT file. {ADVICE}")
-    return False
+    return True
 
 
 def check_logs(path: Path) -> None:
@@ -79,7 +83,7 @@ class Synced:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = os.open(path / "SYNCED", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._file = os.open(path / SYNCED, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def check(self, present: int) -> None:
         """Refuse a store whose last write, ``present``, comes before one that was synced."""

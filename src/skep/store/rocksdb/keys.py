@@ -31,6 +31,7 @@ belongs together is one contiguous range.
 """
 
 import struct
+from collections.abc import Iterable
 
 _ONE = struct.Struct(">Q")
 _TWO = struct.Struct(">QQ")
@@ -104,6 +105,11 @@ def journal_key(queue: int, lane: int, position: int) -> bytes:
 
 def transaction_key(partition: int, transaction_id: str) -> bytes:
     return b"t" + pack(partition) + transaction_id.encode()
+
+
+def transaction_keys(partition: int, transaction_ids: Iterable[str]) -> list[bytes]:
+    prefix = b"t" + pack(partition)
+    return [prefix + chosen.encode() for chosen in transaction_ids]
 
 
 def trace_id_key(trace_id: bytes, partition: int, offset: int) -> bytes:

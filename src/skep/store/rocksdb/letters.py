@@ -5,7 +5,7 @@ from itertools import islice
 
 from rocksdict import WriteBatch
 
-from skep.model.change import IdempotencyKey, Outcome
+from skep.model.change import GiveUp, IdempotencyKey, Outcome
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
 from skep.model.names import Instant, Offset
 from skep.store.protocol import GivenUp
@@ -59,6 +59,11 @@ class LetterRows(Rows):
         value = self._db.get(keys.dead_letter_key(queue, number))
         return None if value is None else _letter(value)
 
+    def letter_of(self, letter: GiveUp) -> int | None:
+        message = keys.dead_message_key(letter.partition, letter.offset, letter.group)
+        number = self._db.get(message)
+        return None if number is None else keys.unpack(number)
+
     def recorded(self, key: str) -> Recorded | None:
         value = self._db.get(keys.outcome_key(key))
         return None if value is None else _recorded(value)
@@ -73,12 +78,10 @@ class LetterRows(Rows):
         for (queue, number), letter in round_.removed.items():
             batch.delete(keys.dead_letter_key(queue, number))
             batch.delete(keys.dead_message_key(letter.partition, letter.offset, letter.group))
-        newest = {(x.partition, x.offset, x.group): x for x in round_.dead_letters}
-        for letter in newest.values():
-            message = keys.dead_message_key(letter.partition, letter.offset, letter.group)
-            if (earlier := self._db.get(message)) is not None:
-                batch.delete(keys.dead_letter_key(letter.queue, keys.unpack(earlier)))
-            batch.put(message, keys.pack(letter.number))
+        for queue, number in round_.replaced:
+            batch.delete(keys.dead_letter_key(queue, number))
+        for message, letter in round_.dead_letters.items():
+            batch.put(keys.dead_message_key(*message), keys.pack(letter.number))
             batch.put(keys.dead_letter_key(letter.queue, letter.number), encode(letter))
         for name, recorded in round_.recorded.items():
             batch.put(keys.outcome_key(name), encode(recorded))

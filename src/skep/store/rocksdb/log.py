@@ -66,7 +66,7 @@ class LogRows(CatalogueRows):
         return list(islice(segments, limit))
 
     def find_offsets(self, partition: int, ids: Sequence[str]) -> list[Offset | None]:
-        values = self._db.get_many([keys.transaction_key(partition, chosen) for chosen in ids])
+        values = self._db.get_many(keys.transaction_keys(partition, ids))
         return [None if value is None else keys.unpack(value) for value in values]
 
     def segment(self, partition: int, offset: Offset) -> Segment | None:

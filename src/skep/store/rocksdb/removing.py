@@ -49,6 +49,7 @@ class RemovingRows(LogRows, TraceRows):
         self._put_partition(batch, shorter)
         batch.put(keys.removal_key(queue, self.next_number()), encode(removal))
         self._write(batch)
+        self._remember([shorter])
         await self._db.sync()
         return removal
 
@@ -73,6 +74,8 @@ class RemovingRows(LogRows, TraceRows):
         return [_removal(value) for _, value in islice(entries, limit)]
 
     async def record_removal(self, removal: Removal) -> None:
+        if removal.queue not in self._queues:
+            return
         batch = WriteBatch(raw_mode=True)
         batch.put(keys.removal_key(removal.queue, self.next_number()), encode(removal))
         self._write(batch)
@@ -112,8 +115,8 @@ class RemovingRows(LogRows, TraceRows):
         dead_messages = b"u" + keys.pack(partition.number)
         batch.delete_range(dead_messages, keys.after(dead_messages))
         batch.delete(keys.partition_key(partition.queue, partition.number))
-        self._recent.pop(partition.number, None)
         self._write(batch)
+        self._recent.pop(partition.number, None)
         yield
 
     def _oldest(self, partition: int, before: Offset) -> tuple[list[Segment], Segment | None]:

@@ -14,7 +14,7 @@ from skep.store.rocksdb.entries import EntryRows
 from skep.store.rocksdb.letters import LetterRows
 from skep.store.rocksdb.removing import RemovingRows
 from skep.store.rocksdb.values import encode
-from skep.store.round import Round
+from skep.store.round import Round, judge
 
 
 class RocksStore(RemovingRows, LetterRows, EntryRows):
@@ -22,12 +22,12 @@ class RocksStore(RemovingRows, LetterRows, EntryRows):
 
     async def commit(self, changes: Sequence[Change]) -> Commit:
         self._db.check()
-        round_ = Round(self, lane=self.lane, now=self.clock.now())
-        outcomes = [round_.judge(change) for change in changes]
+        round_, outcomes = judge(self, changes, lane=self.lane, now=self.clock.now())
         segments = round_.segments()
         batch = self._batch_of(round_, segments)
         if not batch.is_empty():
             self._write(batch)
+            self._remember(round_.partitions())
             await self._db.sync()
         return Commit(outcomes, segments)
 
@@ -51,8 +51,9 @@ class RocksStore(RemovingRows, LetterRows, EntryRows):
             self._put_partition(batch, partition)
         for (queue, number, group), state in round_.consumers.items():
             batch.put(keys.consumer_key(queue, number, group), encode(state))
-        for (number, chosen), offset in round_.transactions.items():
-            batch.put(keys.transaction_key(number, chosen), keys.pack(offset))
+        for number, ids in round_.transactions.items():
+            for key, offset in zip(keys.transaction_keys(number, ids), ids.values(), strict=True):
+                batch.put(key, keys.pack(offset))
         self._put_letters(batch, round_)
         self._put_traces(batch, round_)
         self._put_entries(batch, round_)

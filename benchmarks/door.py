@@ -1,0 +1,170 @@
+"""The server beside the ceiling of what serves it, in one run, with wrk.
+
+    make bench
+
+The ceiling is plain ASGI on the same uvicorn, which decodes the same bodies, answers, and has no
+queue behind it. wrk, the server and the ceiling share the cores of one machine.
+"""
+
+import asyncio
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from benchmarks.report import Report, directory, parse
+
+CONNECTIONS = 32
+SCRIPTS = Path(__file__).parent / "wrk"
+SIZES = (1, 10, 100)
+
+
+@contextmanager
+def process(*command: str) -> Iterator[str]:
+    """A server in a process of its own; gives its URL when it listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    running = subprocess.Popen(
+        [sys.executable, "-m", *(part.replace("PORT", str(port)) for part in command)],
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        _wait_for(port)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        running.terminate()
+        running.wait()
+
+
+def _wait_for(port: int) -> None:
+    until = time.monotonic() + 30
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.05)
+        else:
+            return
+
+
+@contextmanager
+def skep() -> Iterator[str]:
+    with directory() as path:
+        arguments = ("--store", str(path), "--port", "PORT", "--log-level", "error")
+        with process("skep", "serve", *arguments) as url:
+            yield url
+
+
+def wrk(script: str, url: str, seconds: float, **environment: object) -> str:
+    done = subprocess.run(
+        [
+            *("wrk", "-t1", f"-c{CONNECTIONS}", f"-d{max(1, round(seconds))}s"),
+            *("-s", str(SCRIPTS / script), url),
+        ],
+        env={**os.environ, **{name: str(value) for name, value in environment.items()}},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    if "Non-2xx" in done.stdout:
+        raise RuntimeError(done.stdout)
+    return done.stdout
+
+
+def figure(output: str, name: str) -> float:
+    line = next(line for line in output.splitlines() if line.startswith(name))
+    return float(line.split()[-1])
+
+
+def push(url: str, size: int, seconds: float, *, partitions: int = 100, ids: int = 0) -> float:
+    """Messages per second."""
+    output = wrk(
+        "push.lua", f"{url}/api/v1/push", seconds, MESSAGES=size, PARTITIONS=partitions, IDS=ids
+    )
+    return figure(output, "Requests/sec") * size
+
+
+def pushes(report: Report, seconds: float) -> None:
+    for size in SIZES:
+        with process("benchmarks.plain", "PORT") as url:
+            ceiling = push(url, size, seconds)
+        report.rate(f"ceiling, pushes of {size}", ceiling)
+        with skep() as url:
+            report.rate(f"push {size}", push(url, size, seconds), beside=ceiling, what="ceiling")
+        with skep() as url:
+            rate = push(url, size, seconds, ids=1)
+            report.rate(f"push {size}, chosen ids", rate, beside=ceiling, what="ceiling")
+    with skep() as url:
+        report.rate("push 100, 10,000 partitions", push(url, 100, seconds, partitions=10_000))
+
+
+def consumption(report: Report, seconds: float) -> None:
+    for size in SIZES:
+        with skep() as url:
+            push(url, 100, 2 * seconds)
+            output = wrk("consume.lua", url, seconds, MESSAGES=size)
+            report.rate(f"pop + ack {size}", figure(output, "settled"))
+
+
+async def end_to_end(url: str, rate: float, seconds: float) -> list[float]:
+    """How long messages take from the push to a waiting consumer, at a steady rate."""
+    taken: list[float] = []
+    total = round(rate * seconds)
+    async with httpx.AsyncClient(base_url=url, timeout=60) as http:
+
+        async def consume() -> None:
+            while len(taken) < total:
+                answer = await http.get(
+                    "/api/v1/pop/queue/timed?wait=true&timeout=1000&batch=100&autoAck=true"
+                )
+                now = time.perf_counter()
+                if answer.status_code == 200:
+                    taken.extend(now - message["data"] for message in answer.json()["messages"])
+
+        consumer = asyncio.create_task(consume())
+        begin = time.perf_counter()
+        sending: set[asyncio.Task[httpx.Response]] = set()
+        for number in range(total):
+            await asyncio.sleep(max(0, begin + number / rate - time.perf_counter()))
+            item = {"queue": "timed", "partition": "p", "payload": time.perf_counter()}
+            sent = asyncio.create_task(http.post("/api/v1/push", json={"items": [item]}))
+            sending.add(sent)
+            sent.add_done_callback(sending.discard)
+        await asyncio.gather(*sending)
+        await consumer
+    return sorted(taken)
+
+
+def latency(report: Report, seconds: float) -> None:
+    # What one httpx client can ask and still measure the server instead of itself.
+    rate = 200.0
+    with skep() as url:
+        taken = asyncio.run(end_to_end(url, rate, 2 * seconds))
+    report.value("end to end, p50", statistics.median(taken) * 1000, "ms (at most 5)")
+    report.value("end to end, p99", taken[int(len(taken) * 0.99)] * 1000, "ms (at most 25)")
+
+
+def main() -> None:
+    arguments = parse(__doc__)
+    report = Report()
+    report.title(f"pushes over {CONNECTIONS} connections")
+    pushes(report, arguments.seconds)
+    report.title("consumption")
+    consumption(report, arguments.seconds)
+    report.title("latency of a message")
+    latency(report, arguments.seconds)
+    report.save(arguments.save)
+
+
+if __name__ == "__main__":
+    main()

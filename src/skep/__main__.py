@@ -1,0 +1,5 @@
+"""``python -m skep``"""
+
+from skep.cli import main
+
+main()

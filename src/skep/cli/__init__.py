@@ -1,0 +1,5 @@
+"""The porch: the command line."""
+
+from skep.cli.app import main
+
+__all__ = ["main"]

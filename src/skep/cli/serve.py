@@ -1,0 +1,150 @@
+"""``skep serve``: from settings to a server. The composition root."""
+
+import gc
+import logging
+import os
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import uvloop
+
+from skep import embedded
+from skep.core.encryption import KeyRing
+from skep.core.limits import Limits
+from skep.errors import Invalid
+from skep.http.app import App
+from skep.http.auth import build_authenticator
+from skep.http.exposure import check_exposure
+from skep.http.limits import DoorLimits
+from skep.http.origin import LOCAL, Origins
+from skep.http.routes import all_routes
+from skep.http.server import Address, Server
+from skep.settings import Settings
+
+Store = Annotated[
+    str | None, typer.Option(help="A directory, rocksdb:///path or memory://. [SKEP_STORE]")
+]
+Host = Annotated[str | None, typer.Option(help="The address to listen on. [SKEP_HOST]")]
+Port = Annotated[int | None, typer.Option(help="The port to listen on. [SKEP_PORT]")]
+Anonymous = Annotated[
+    bool | None,
+    typer.Option(
+        "--allow-anonymous",
+        help="Listen where others can reach it although nobody has to say who he is.",
+    ),
+]
+ApiKeys = Annotated[str | None, typer.Option(help="A file with API keys. [SKEP_API_KEYS]")]
+Certificate = Annotated[
+    str | None, typer.Option(help="A PEM file, to serve over TLS. [SKEP_TLS_CERTIFICATE]")
+]
+CertificateKey = Annotated[str | None, typer.Option(help="Its key. [SKEP_TLS_KEY]")]
+LogLevel = Annotated[
+    str | None, typer.Option(help="debug, info, warning or error. [SKEP_LOG_LEVEL]")
+]
+
+
+def serve(
+    store: Store = None,
+    host: Host = None,
+    port: Port = None,
+    allow_anonymous: Anonymous = None,
+    api_keys: ApiKeys = None,
+    tls_certificate: Certificate = None,
+    tls_key: CertificateKey = None,
+    log_level: LogLevel = None,
+) -> None:
+    """Run a server until it is told to stop.
+
+    Every setting can be given as SKEP_... in the environment too, and some only there: see
+    docs/operations.md. A misspelt one stops the server.
+    """
+    settings = Settings.from_env(
+        os.environ,
+        store=store,
+        host=host,
+        port=port,
+        allow_anonymous=allow_anonymous,
+        api_keys=api_keys,
+        tls_certificate=tls_certificate,
+        tls_key=tls_key,
+        log_level=log_level,
+    )
+    _log_to_stderr(settings.log_level)
+    uvloop.run(run(settings))
+
+
+async def run(settings: Settings) -> None:
+    """Open the store, serve, and close it again."""
+    check_exposure(settings)
+    authenticator = build_authenticator(settings)
+    limits = DoorLimits(
+        body_bytes=settings.body_bytes,
+        receive_seconds=settings.receive_seconds,
+        connections=settings.connections,
+    )
+    origins = Origins(
+        allowed=frozenset(filter(None, settings.cors_origins.split(","))),
+        hosts=None if settings.authenticated else LOCAL | {settings.host},
+    )
+    address = Address(
+        host=settings.host,
+        port=settings.port,
+        certificate=settings.tls_certificate,
+        certificate_key=settings.tls_key,
+    )
+    async with embedded.open(
+        settings.store,
+        keys=read_keys(settings.encryption_keys),
+        limits=Limits(payload_bytes=settings.payload_bytes),
+        sweep_interval=settings.sweep_seconds,
+    ) as broker:
+        app = App(broker, all_routes(), authenticator=authenticator, origins=origins, limits=limits)
+        server = Server(app, broker, address, limits=limits, started=partial(welcome, settings))
+        _spare_the_collector()
+        await server.serve()
+
+
+def welcome(settings: Settings, address: Address) -> None:
+    """Say what to open and what to type."""
+    url = address.url
+    sys.stdout.write(
+        f"skep keeps its queues in {settings.store} and listens on {url}\n"
+        f"  open   {url}/docs\n"
+        f"""  type   curl {url}/api/v1/push -d '{{"items":[{{"queue":"orders","payload":1}}]}}'\n"""
+        f"         curl '{url}/api/v1/pop/queue/orders?autoAck=true'\n"
+    )
+    sys.stdout.flush()
+
+
+def read_keys(path: str | None) -> KeyRing | None:
+    """The keys in a file, a line ``id:64 hex digits`` each; the first one encrypts."""
+    if path is None:
+        return None
+    try:
+        lines = Path(path).read_text().split()
+        pairs = [line.partition(":") for line in lines]
+        keys = {key_id: bytes.fromhex(digits) for key_id, _, digits in pairs}
+    except (OSError, ValueError) as error:
+        raise Invalid("encryption_keys", f"{path} cannot be read: {error}") from None
+    if not keys:
+        raise Invalid("encryption_keys", f"{path} holds no key")
+    return KeyRing(keys, current=next(iter(keys)))
+
+
+def _log_to_stderr(level: str) -> None:
+    number = logging.getLevelNamesMapping().get(level.upper())
+    if number is None:
+        raise Invalid("log_level", f"{level!r} is not debug, info, warning or error")
+    logging.basicConfig(
+        level=number, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+
+
+def _spare_the_collector() -> None:
+    """What is here now stays for good, and what comes holds no cycles: look less often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)

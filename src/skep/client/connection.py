@@ -1,0 +1,110 @@
+"""Requests and answers as both clients see them, and what it means when a connection fails."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ssl import SSLContext
+from typing import Any, TypeVar
+
+import httpx
+import msgspec
+
+from skep.client.retry import Failure
+from skep.errors import Invalid, OutcomeUnknown, Unavailable
+from skep.wire import problem
+from skep.wire.body import encode
+
+DEFAULT_URL = "http://127.0.0.1:6632"
+LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+"""Each long poll holds a connection: a limit would make pushes wait for pops."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """``repeatable`` if a second time does no harm although the first may have been carried out."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] | None = None
+    body: bytes | None = None
+    wait: float = 0.0
+    """Seconds that the server may take on purpose."""
+    repeatable: bool = False
+
+    @property
+    def writes(self) -> bool:
+        # A pop is a GET, because Queen's is, but it takes a lease.
+        return self.method != "GET" or not self.repeatable
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``uncertain`` if an attempt before it may have been carried out, too."""
+
+    content: bytes
+    uncertain: bool
+
+    def decode(self, kind: type[T]) -> T:
+        try:
+            return msgspec.json.decode(self.content or b"{}", type=kind)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise OutcomeUnknown(f"the answer makes no sense: {error}") from None
+
+
+def read(path: str, query: Mapping[str, str] | None = None) -> Request:
+    return Request("GET", path, query, repeatable=True)
+
+
+def post(path: str, body: object, *, repeatable: bool) -> Request:
+    try:
+        content = encode(body)
+    except UnicodeEncodeError:
+        raise Invalid("request", "must be valid Unicode, without lone surrogates") from None
+    return Request("POST", path, body=content, repeatable=repeatable)
+
+
+def failure_of(error: httpx.RequestError) -> Failure:
+    """What it means that there is no answer."""
+    words = str(error) or type(error).__name__
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout):
+        return Failure(Unavailable(f"the server cannot be reached: {words}"), error)
+    return Failure(OutcomeUnknown(f"the answer was lost: {words}"), error)
+
+
+def refusal_of(response: httpx.Response) -> Failure:
+    """What it means that the answer is not a good one."""
+    error = problem.from_answer(response.status_code, response.content)
+    after = response.headers.get("retry-after", "")
+    if response.status_code in (429, 503) and after.isdigit():
+        return Failure(error, retry_after=float(after))
+    return Failure(error)
+
+
+def check_url(url: str) -> httpx.URL:
+    try:
+        parsed = httpx.URL(url)
+    except (httpx.InvalidURL, TypeError):
+        raise Invalid("url", f"{url!r} is not a URL") from None
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise Invalid("url", f"{url!r} must begin with http:// or https:// and name a host")
+    return parsed
+
+
+def settings_of(
+    url: httpx.URL, token: str | None, timeout: float, verify: bool | SSLContext
+) -> dict[str, Any]:
+    """What both kinds of httpx's clients are made with."""
+    if token is not None and not (token.isascii() and token.isprintable() and token.strip()):
+        raise Invalid("token", "must be printable text in ASCII")
+    return {
+        "base_url": url,
+        "headers": {"Content-Type": "application/json"}
+        | ({"Authorization": f"Bearer {token}"} if token else {}),
+        "timeout": timeout,
+        "limits": LIMITS,
+        # Without TLS, loading the certificates of the system would only take time.
+        "verify": verify if url.scheme == "https" else False,
+        # A proxy or a certificate comes from who makes the client, not from its surroundings.
+        "trust_env": False,
+    }

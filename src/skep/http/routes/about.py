@@ -1,0 +1,59 @@
+"""What the door says about itself."""
+
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from skep.http.access import Permission
+from skep.http.call import Call, Reply
+from skep.http.openapi import document
+from skep.http.pages import STYLE, documentation
+from skep.http.routing import Handler, Route, no_queue
+from skep.wire.body import encode
+
+_POLICY = (
+    b"content-security-policy",
+    b"default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'",
+)
+
+
+def about_routes(routes: Sequence[Route]) -> tuple[Route, ...]:
+    """The documentation of ``routes`` and of itself."""
+    spec: dict[str, object] = {}
+    made = (
+        _route("/openapi.json", "The OpenAPI document of this server.", _json(spec)),
+        _route("/docs", "This documentation, for people.", _page(spec), "text/html"),
+        _route("/docs.css", "How it looks.", _style, "text/css"),
+    )
+    spec.update(document([*routes, *made], version=version("skep")))
+    return made
+
+
+def _json(spec: dict[str, object]) -> Handler:
+    async def openapi(call: Call) -> Reply:
+        return Reply(encode(spec))
+
+    return openapi
+
+
+def _page(spec: dict[str, object]) -> Handler:
+    async def page(call: Call) -> Reply:
+        html = documentation(spec).encode()
+        return Reply(html, media_type=b"text/html; charset=utf-8", headers=(_POLICY,))
+
+    return page
+
+
+async def _style(call: Call) -> Reply:
+    return Reply(STYLE.encode(), media_type=b"text/css; charset=utf-8")
+
+
+def _route(path: str, about: str, handler: Handler, media_type: str = "application/json") -> Route:
+    return Route(
+        method="GET",
+        path=path,
+        handler=handler,
+        needs=Permission.NONE,
+        queues=no_queue,
+        about=about,
+        media_type=media_type,
+    )

@@ -1,0 +1,241 @@
+"""Stream queries: register, read state, do a cycle."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from skep.core.streams import CycleAck, Query
+from skep.errors import Conflict, Invalid, NotFound, QueryChanged
+from skep.http.access import Permission
+from skep.http.call import Call, Reply
+from skep.http.problems import status_of
+from skep.http.routes.transaction import check_pushing
+from skep.http.routing import Handler, Queues, Route
+from skep.model.address import partition_of
+from skep.model.entry import Entry
+from skep.model.names import check_lease_id, to_datetime
+from skep.model.operation import Push, Transaction
+from skep.wire.ack import STATUS
+from skep.wire.payload import check_depth
+from skep.wire.problem import to_problem
+from skep.wire.push import PushItem, to_draft, to_pushed
+from skep.wire.stream import (
+    CycleAckResult,
+    CycleAnswer,
+    CycleBody,
+    RegisterBody,
+    Registered,
+    StateAnswer,
+    StateBody,
+    StateRow,
+)
+
+
+async def register(call: Call) -> Reply:
+    """Name a computation; the same name with another computation is refused."""
+    body: RegisterBody = call.body
+    await _check_owner(call, body.name)
+    try:
+        query, fresh = await call.broker.streams.register(
+            body.name,
+            source_queue=body.source_queue,
+            sink_queue=body.sink_queue,
+            config_hash=body.config_hash,
+            reset=body.reset,
+        )
+    except QueryChanged as changed:
+        status = status_of(changed)
+        return Reply({"success": False, **to_problem(changed, status)}, status)
+    return Reply(_registered(query, fresh, body.reset))
+
+
+async def _check_owner(call: Call, name: str) -> None:
+    """Who is for some queues only may not take the name, and with it the state, of a query over
+    others."""
+    known = await call.broker.streams.find(name) if call.principal.restricted else None
+    if known is not None:
+        call.principal.check_queues({known.source_queue, known.sink_queue or known.source_queue})
+
+
+def _registered(query: Query, fresh: bool, reset: bool) -> Registered:
+    return Registered(
+        query_id=query.id,
+        name=query.name,
+        config_hash=query.config_hash,
+        fresh=fresh,
+        reset=reset,
+    )
+
+
+async def read_state(call: Call) -> Reply:
+    """What a query knows about a partition."""
+    body: StateBody = call.body
+    found = await call.broker.streams.state(
+        body.query_id,
+        partition_of(body.partition_id),
+        keys=body.keys,
+        prefix=body.key_prefix or "",
+    )
+    rows = [
+        StateRow(key=key, value=msgspec.Raw(entry.value), updated_at=to_datetime(entry.updated_at))
+        for key, entry in found
+        if body.ripe_at_or_before is None or _is_ripe(entry, body.ripe_at_or_before)
+    ]
+    return Reply(StateAnswer(rows=rows))
+
+
+class _Window(msgspec.Struct, rename="camel"):
+    window_end: float
+
+
+def _is_ripe(entry: Entry, bound: int) -> bool:
+    try:
+        return msgspec.json.decode(entry.value, type=_Window).window_end <= bound
+    except msgspec.ValidationError:
+        return False
+
+
+async def cycle(call: Call) -> Reply:
+    """State, sink and source in one change. What the state of things forbids is answered."""
+    body: CycleBody = call.body
+    if body.push_items:
+        call.principal.check(Permission.PUSH)
+        check_pushing(call, True)
+    number = partition_of(body.partition_id)
+    pushes = _pushes(body.push_items)
+    try:
+        done = await call.broker.streams.cycle(
+            body.query_id,
+            number,
+            state=[_state(index, body) for index in range(len(body.state_ops))],
+            pushes=list(pushes.values()),
+            ack=_ack(body),
+            producer=call.principal.subject,
+        )
+    except (Conflict, NotFound) as error:
+        refused = CycleAnswer(
+            success=False,
+            query_id=body.query_id,
+            partition_id=body.partition_id,
+            error=str(error),
+        )
+        return Reply(refused)
+    names = call.broker.addresses.partition(number)
+    return Reply(_cycled(body, names[0] if names else None, pushes, done))
+
+
+def _state(index: int, body: CycleBody) -> tuple[str, bytes | None]:
+    operation = body.state_ops[index]
+    if operation.type == "delete":
+        return operation.key, None
+    value = bytes(operation.value)
+    check_depth(f"state_ops[{index}].value", value)
+    return operation.key, value
+
+
+def _pushes(items: Iterable[PushItem]) -> dict[str, Push]:
+    drafts: dict[str, list[tuple[int, PushItem]]] = {}
+    for index, item in enumerate(items):
+        drafts.setdefault(item.queue, []).append((index, item))
+    return {
+        queue: Push(queue, [to_draft(index, item, "push_items") for index, item in some])
+        for queue, some in drafts.items()
+    }
+
+
+def _ack(body: CycleBody) -> CycleAck | None:
+    if body.ack is None:
+        return None
+    return CycleAck(
+        lease_id=check_lease_id("ack.leaseId", body.ack.lease_id),
+        transaction_id=body.ack.transaction_id,
+        status=STATUS[body.ack.status],
+        error=body.ack.error or "",
+        release=body.release_lease,
+    )
+
+
+def _cycled(
+    body: CycleBody, queue: str | None, pushes: dict[str, Push], done: Transaction
+) -> CycleAnswer:
+    receipts = {name: iter(some) for name, some in zip(pushes, done.receipts, strict=True)}
+    result = None
+    if body.ack is not None:
+        (settlement,) = done.settlements
+        result = CycleAckResult(
+            success=True,
+            count=body.ack.count,
+            lease_released=settlement.released,
+            dlq=bool(settlement.given_up),
+        )
+    return CycleAnswer(
+        success=True,
+        query_id=body.query_id,
+        partition_id=body.partition_id,
+        queue=queue,
+        state_ops_applied=len(body.state_ops),
+        push_results=[
+            to_pushed(index, item.queue, item, next(receipts[item.queue]))
+            for index, item in enumerate(body.push_items)
+        ],
+        ack_result=result,
+    )
+
+
+def _queues_of_query(call: Call) -> Iterable[str]:
+    body: RegisterBody = call.body
+    return {body.source_queue, body.sink_queue or body.source_queue}
+
+
+def _queue_of_partition(call: Call) -> Iterable[str]:
+    found = call.broker.addresses.partition(partition_of(call.body.partition_id))
+    if found is None:
+        raise Invalid("partition_id", "is not the id of a partition")
+    return {found[0]}
+
+
+def _queues_of_cycle(call: Call) -> Iterable[str]:
+    return {*_queue_of_partition(call), *(item.queue for item in call.body.push_items)}
+
+
+def _post(
+    path: str, handler: Handler, queues: Queues, about: str, body: object, answer: object
+) -> Route:
+    return Route(
+        method="POST",
+        path=f"/streams/v1/{path}",
+        handler=handler,
+        needs=Permission.POP,
+        queues=queues,
+        about=about,
+        body=body,
+        answer=answer,
+    )
+
+
+ROUTES = (
+    _post(
+        "queries",
+        register,
+        _queues_of_query,
+        "Register a stream query; 409 if its computation has changed.",
+        RegisterBody,
+        Registered,
+    ),
+    _post(
+        "state/get",
+        read_state,
+        _queue_of_partition,
+        "Read what a stream query knows about a partition.",
+        StateBody,
+        StateAnswer,
+    ),
+    _post(
+        "cycle",
+        cycle,
+        _queues_of_cycle,
+        "Write a cycle's state, push its results and acknowledge its source, all or nothing.",
+        CycleBody,
+        CycleAnswer,
+    ),
+)

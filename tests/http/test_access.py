@@ -1,0 +1,440 @@
+"""Who may do what: every route, every role, queues that are one's own and queues that are not."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from skep import Broker
+from skep.http.access import ROLES, Permission, Principal
+from skep.http.app import App
+from skep.http.routes import all_routes
+from skep.http.routing import Route
+from skep.store.memory import MemoryStore
+from skep.testing.clock import ManualClock
+from tests.http.examples import EXAMPLES, Example, Place, make_place
+from tests.http.guarded import knock, make_app
+from tests.http.signing import bearer, sign
+
+OWN, OTHER = "orders", "payments"
+GRANTS: dict[str, list[str] | None] = {"all queues": None, "own": ["mail", f"{OWN[:3]}*"]}
+ROUTES = [pytest.param(route, id=f"{route.method} {route.path}") for route in all_routes()]
+RIGHTS = {
+    "monitor": {Permission.STATUS},
+    "reader": {Permission.STATUS, Permission.READ},
+    "producer": {Permission.PUSH},
+    "consumer": {Permission.POP},
+    "operator": {Permission.STATUS, Permission.READ, Permission.OPERATE},
+    "admin": set(Permission),
+    "read-only": {Permission.STATUS, Permission.READ},
+    "read-write": set(Permission) - {Permission.ADMIN},
+}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Two queues with something to do in each, and the door in front of them."""
+
+    broker: Broker
+    store: MemoryStore
+    app: App
+    own: Place
+    other: Place
+
+    def kept(self) -> dict[str, str]:
+        """All that is stored. If it is the same later, nothing was written."""
+        return {name: repr(value) for name, value in vars(self.store).items()}
+
+
+@pytest.fixture
+async def scene(broker: Broker, store: MemoryStore, clock: ManualClock) -> Scene:
+    own, other = await make_place(broker, OWN), await make_place(broker, OTHER)
+    return Scene(broker, store, make_app(broker, clock), own, other)
+
+
+def example_of(route: Route) -> Example:
+    return EXAMPLES[route.method, route.path]
+
+
+async def call(scene: Scene, route: Route, place: Place, **headers: str) -> httpx.Response:
+    example = example_of(route)
+    body = {"json": example.body(place)} if example.body else {}
+    async with knock(scene.app, **headers) as client:
+        return await client.request(route.method, example.path_of(route, place), **body)
+
+
+async def send(scene: Scene, path: str, body: Any, **token: Any) -> httpx.Response:
+    """Post something as alice, who may see her own queue only."""
+    async with knock(scene.app, **bearer(sign(**{"queues": [OWN]} | token))) as client:
+        return await client.post(path, json=body)
+
+
+def is_allowed(route: Route, role: str, queues: list[str] | None, place: Place) -> bool:
+    example = example_of(route)
+    if not example.needs(route) <= ROLES.get(role, frozenset()):
+        return False
+    if queues is None or example.about == "what he sees":
+        return True
+    return example.about == "one queue" and Principal(None, frozenset(), tuple(queues)).sees(
+        place.queue
+    )
+
+
+# The matrix.
+
+
+@pytest.mark.parametrize("place", [OWN, OTHER])
+@pytest.mark.parametrize("grant", GRANTS)
+@pytest.mark.parametrize("role", [*ROLES, "stranger"])
+@pytest.mark.parametrize("route", ROUTES)
+async def test_a_route_does_what_the_role_and_the_queues_allow_and_nothing_else(
+    route: Route, role: str, grant: str, place: str, scene: Scene
+) -> None:
+    token = sign(role=role, queues=GRANTS[grant])
+    about = scene.own if place == OWN else scene.other
+    before = scene.kept()
+
+    answer = await call(scene, route, about, **bearer(token))
+
+    if is_allowed(route, role, GRANTS[grant], about):
+        assert answer.status_code == route.status, answer.text
+        assert (scene.kept() != before) == example_of(route).writes
+        assert GRANTS[grant] is None or OTHER not in answer.text
+    else:
+        assert answer.status_code == 403
+        assert scene.kept() == before
+        assert place not in answer.text
+
+
+@pytest.mark.parametrize("route", ROUTES)
+async def test_who_shows_nothing_may_use_only_what_needs_nothing(
+    route: Route, scene: Scene
+) -> None:
+    before = scene.kept()
+
+    answer = await call(scene, route, scene.own)
+
+    assert (answer.status_code == 401) == (route.needs is not Permission.NONE)
+    assert scene.kept() == before
+
+
+@pytest.mark.parametrize("route", ROUTES)
+async def test_a_route_is_refused_before_its_body_is_read(route: Route, scene: Scene) -> None:
+    path = example_of(route).path_of(route, scene.own)
+
+    async with knock(scene.app, **bearer(sign(role="stranger"))) as client:
+        answer = await client.request(route.method, path, content=b"not JSON")
+
+    assert (answer.status_code == 403) == (route.needs is not Permission.NONE)
+
+
+def test_every_route_has_an_example_and_every_example_a_route() -> None:
+    assert set(EXAMPLES) == {(route.method, route.path) for route in all_routes()}
+
+
+def test_roles_allow_what_is_written_here() -> None:
+    assert ROLES == RIGHTS
+
+
+def test_no_role_but_the_highest_may_delete() -> None:
+    assert [role for role in ROLES if Permission.ADMIN in ROLES[role]] == ["admin"]
+
+
+# Names of queues.
+
+
+@pytest.mark.parametrize(
+    ("pattern", "seen"),
+    [
+        ("orders", ["orders"]),
+        ("orders*", ["orders", "orders-eu", "orders*"]),
+        ("*", ["orders", "orders-eu", "orders*", "Orders", "xorders", "o.ders"]),
+        ("o.ders", ["o.ders"]),
+        ("o*s", []),
+        ("", []),
+        ("[a-z]*", []),
+        (".*", []),
+    ],
+)
+def test_a_name_is_matched_letter_by_letter_and_a_star_counts_at_its_end_only(
+    pattern: str, seen: list[str]
+) -> None:
+    principal = Principal(None, frozenset(), (pattern,))
+    names = ["orders", "orders-eu", "orders*", "Orders", "xorders", "o.ders"]
+
+    assert [name for name in names if principal.sees(name)] == seen
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "p%61yments",
+        "payments%2fpartition%2fDefault",
+        "orders%2f..%2fpayments",
+        "orders/../payments",
+        "Orders",
+        "orders%00",
+        "orders%20",
+    ],
+)
+async def test_a_name_in_the_path_is_compared_as_it_is_used(spelling: str, scene: Scene) -> None:
+    before = scene.kept()
+
+    async with knock(scene.app, **bearer(sign(queues=[OWN]))) as client:
+        answer = await client.get(
+            httpx.URL("http://skep.test", raw_path=f"/api/v1/pop/queue/{spelling}".encode())
+        )
+
+    assert answer.status_code in (403, 404)
+    assert scene.kept() == before
+
+
+# Queues that only the body names.
+
+
+async def test_a_push_to_ones_own_queue_and_another_is_denied_whole(scene: Scene) -> None:
+    before = scene.kept()
+    items = [{"queue": name, "payload": 1} for name in (OWN, OTHER, OWN)]
+
+    answer = await send(scene, "/api/v1/push", {"items": items})
+
+    assert answer.status_code == 403
+    assert scene.kept() == before
+
+
+async def test_a_queue_that_is_not_ones_own_cannot_be_made_by_pushing(scene: Scene) -> None:
+    answer = await send(scene, "/api/v1/push", {"items": [{"queue": "new", "payload": 1}]})
+
+    assert answer.status_code == 403
+    assert [queue.name for queue in scene.broker.queues.list()] == [OWN, OTHER]
+
+
+async def test_acks_of_ones_own_queue_and_another_are_denied_whole(scene: Scene) -> None:
+    before = scene.kept()
+    acks = [
+        {
+            "transactionId": place.transaction_id,
+            "partitionId": place.partition_id,
+            "leaseId": place.lease_id,
+        }
+        for place in (scene.own, scene.other)
+    ]
+
+    answer = await send(scene, "/api/v1/ack/batch", {"acknowledgments": acks})
+
+    assert answer.status_code == 403
+    assert scene.kept() == before
+
+
+async def test_ones_own_lease_does_not_open_another_queue(scene: Scene) -> None:
+    before = scene.kept()
+    foreign = {"partitionId": scene.other.partition_id, "offset": 0}
+
+    ack = await send(
+        scene,
+        "/api/v1/ack",
+        {
+            "transactionId": scene.other.transaction_id,
+            "partitionId": scene.other.partition_id,
+            "leaseId": scene.own.lease_id,
+        },
+    )
+    settle = await send(
+        scene, f"/api/v1/lease/{scene.own.lease_id}/settle", {"verdicts": [foreign]}
+    )
+
+    assert (ack.status_code, settle.status_code) == (403, 403)
+    assert scene.kept() == before
+
+
+async def test_the_lease_of_another_queue_does_nothing_in_ones_own(scene: Scene) -> None:
+    before = scene.kept()
+
+    answer = await send(
+        scene,
+        "/api/v1/ack",
+        {
+            "transactionId": scene.own.transaction_id,
+            "partitionId": scene.own.partition_id,
+            "leaseId": scene.other.lease_id,
+        },
+    )
+
+    assert [each["success"] for each in answer.json()] == [False]
+    assert scene.kept() == before
+
+
+@pytest.mark.parametrize("action", ["settle", "extend"])
+async def test_the_lease_of_another_queue_cannot_be_used(action: str, scene: Scene) -> None:
+    before = scene.kept()
+
+    answer = await send(scene, f"/api/v1/lease/{scene.other.lease_id}/{action}", {})
+
+    assert answer.status_code == 403
+    assert scene.kept() == before
+
+
+async def test_a_refusal_does_not_tell_what_the_queue_behind_an_id_is_called(scene: Scene) -> None:
+    answers = [
+        await send(
+            scene,
+            "/api/v1/ack",
+            {"transactionId": "guess", "partitionId": scene.other.partition_id},
+        ),
+        await send(scene, f"/api/v1/lease/{scene.other.lease_id}/extend", {}),
+        await send(scene, f"/api/v1/lease/{uuid4()}/settle", {}),
+    ]
+
+    assert [answer.status_code for answer in answers] == [403, 403, 409]
+    assert not [answer for answer in answers if OTHER in answer.text]
+
+
+# Transactions and streams.
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        lambda own, other: {"type": "push", "queue": other.queue, "payload": 1},
+        lambda own, other: {"type": "push", "items": [{"queue": other.queue, "payload": 1}]},
+        lambda own, other: {
+            "type": "ack",
+            "transactionId": other.transaction_id,
+            "partitionId": other.partition_id,
+            "leaseId": own.lease_id,
+        },
+        lambda own, other: {"type": "settle", "leaseId": other.lease_id},
+        lambda own, other: {
+            "type": "settle",
+            "leaseId": own.lease_id,
+            "verdicts": [{"partitionId": other.partition_id, "offset": 0}],
+        },
+        lambda own, other: {"type": "extend", "leaseId": other.lease_id},
+    ],
+)
+async def test_a_transaction_with_one_operation_on_another_queue_is_denied_whole(
+    foreign: Callable[[Place, Place], dict[str, Any]], scene: Scene
+) -> None:
+    before = scene.kept()
+    push = {"type": "push", "queue": OWN, "payload": 1}
+    extend = {"type": "extend", "leaseId": scene.own.lease_id}
+    operations = [push, foreign(scene.own, scene.other), extend]
+
+    answer = await send(scene, "/api/v1/transaction", {"operations": operations})
+
+    assert answer.status_code == 403
+    assert scene.kept() == before
+
+
+async def test_a_transaction_cannot_depend_on_the_lease_of_another_queue(scene: Scene) -> None:
+    body = {
+        "operations": [{"type": "push", "queue": OWN, "payload": 1}],
+        "requiredLeases": [scene.other.lease_id],
+    }
+
+    answer = await send(scene, "/api/v1/transaction", body)
+
+    assert answer.status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("role", "operation"),
+    [
+        ("producer", {"type": "extend"}),
+        ("producer", {"type": "settle"}),
+        ("consumer", {"type": "push", "queue": OWN, "payload": 1}),
+        ("operator", {"type": "push", "queue": OWN, "payload": 1}),
+    ],
+)
+async def test_a_transaction_needs_what_each_of_its_operations_needs(
+    role: str, operation: dict[str, Any], scene: Scene
+) -> None:
+    before = scene.kept()
+    operations = [{**operation, "leaseId": scene.own.lease_id}]
+
+    answer = await send(scene, "/api/v1/transaction", {"operations": operations}, role=role)
+
+    assert answer.status_code == 403
+    assert scene.kept() == before
+
+
+async def test_a_query_cannot_push_into_another_queue(scene: Scene) -> None:
+    before = scene.kept()
+    place = {"query_id": scene.own.query_id, "partition_id": scene.own.partition_id}
+    items = [{"queue": name, "payload": 1} for name in (OWN, OTHER)]
+
+    cycle = await send(scene, "/streams/v1/cycle", {**place, "push_items": items})
+    query = await send(
+        scene,
+        "/streams/v1/queries",
+        {"name": "new", "source_queue": OWN, "sink_queue": OTHER, "config_hash": "1"},
+    )
+
+    assert (cycle.status_code, query.status_code) == (403, 403)
+    assert scene.kept() == before
+
+
+@pytest.mark.parametrize("reset", [False, True])
+@pytest.mark.parametrize("config_hash", ["1", "2"])
+async def test_a_query_over_another_queue_cannot_be_taken_over_by_its_name(
+    reset: bool, config_hash: str, scene: Scene
+) -> None:
+    before = scene.kept()
+    body = {"name": OTHER, "source_queue": OWN, "config_hash": config_hash, "reset": reset}
+
+    answer = await send(scene, "/streams/v1/queries", body)
+
+    assert answer.status_code == 403
+    assert scene.kept() == before
+
+
+async def test_a_consumer_cannot_push_through_a_query(scene: Scene) -> None:
+    before = scene.kept()
+    body = {
+        "query_id": scene.own.query_id,
+        "partition_id": scene.own.partition_id,
+        "push_items": [{"queue": OWN, "payload": 1}],
+    }
+
+    answer = await send(scene, "/streams/v1/cycle", body, role="consumer")
+
+    assert answer.status_code == 403
+    assert scene.kept() == before
+
+
+# Who pushed it.
+
+
+async def pushed_by(scene: Scene, queue: str, group: str = "reader") -> list[str | None]:
+    async with knock(scene.app, **bearer(sign())) as client:
+        answer = await client.get(f"/api/v1/pop/queue/{queue}?batch=10&consumerGroup={group}")
+    return [message["producerSub"] for message in answer.json()["messages"]]
+
+
+async def test_a_message_says_who_pushed_it_whatever_its_body_says(scene: Scene) -> None:
+    item = {"queue": "fresh", "payload": 1, "producerSub": "mallory", "producer_sub": "mallory"}
+
+    await send(scene, "/api/v1/push", {"items": [item], "producerSub": "mallory"}, queues=None)
+
+    assert await pushed_by(scene, "fresh") == ["alice"]
+
+
+async def test_messages_for_several_queues_say_who_pushed_them(scene: Scene) -> None:
+    items = [{"queue": name, "payload": 1, "producerSub": "mallory"} for name in ("a", "b")]
+
+    await send(scene, "/api/v1/push", {"items": items}, queues=["a", "b"])
+
+    assert await pushed_by(scene, "a") + await pushed_by(scene, "b") == ["alice", "alice"]
+
+
+async def test_a_token_without_a_subject_leaves_the_message_without_a_producer(
+    scene: Scene,
+) -> None:
+    item = {"queue": "fresh", "payload": 1, "producerSub": "mallory"}
+
+    await send(scene, "/api/v1/push", {"items": [item]}, queues=None, sub="")
+
+    assert await pushed_by(scene, "fresh") == [None]
