@@ -2,9 +2,11 @@
 
 from skep import errors
 from skep.client.async_client import AsyncClient
+from skep.client.consumer import AsyncConsumer
 from skep.client.producer import AsyncProducer
 from skep.client.retry import Retry
 from skep.client.sync_client import Client
+from skep.client.sync_messages import Consumer
 from skep.core.broker import Broker
 from skep.core.encryption import KeyRing
 from skep.core.limits import Limits
@@ -16,9 +18,11 @@ from skep.model.queue import Queue, QueueOptions
 __all__ = [
     "Ack",
     "AsyncClient",
+    "AsyncConsumer",
     "AsyncProducer",
     "Broker",
     "Client",
+    "Consumer",
     "Delivery",
     "Draft",
     "Extend",

@@ -184,7 +184,8 @@ class OutcomeUnknown(SkepError):
     """The answer was lost, perhaps after the commit.
 
     Safe to repeat: a push with the same transaction ids, a transaction with the same
-    idempotency key; an ack, which at worst answers ``LeaseLost`` because it was done.
+    idempotency key; an ack, which at worst answers ``LeaseLost`` because it was done; a replay
+    of the dead letters that are left.
     """
 
 

@@ -5,12 +5,31 @@ from uuid import UUID
 
 import pytest
 
-from skep import Broker, Draft
-from skep.errors import DeadLetterNotFound, PartitionNotFound, QueueNotFound
+from skep import Broker, Draft, Limits
+from skep.errors import (
+    DeadLetterNotFound,
+    Invalid,
+    OutcomeUnknown,
+    Overloaded,
+    PartitionNotFound,
+    QueueNotFound,
+)
 from skep.model.dead_letter import FailedMessage
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
-from tests.broker.build import dead, drafts, letters, make_broker, moment, payloads, pop, pop_all
+from tests.broker.build import (
+    dead,
+    drafts,
+    finish,
+    letters,
+    make_broker,
+    moment,
+    payloads,
+    pop,
+    pop_all,
+    start,
+)
+from tests.broker.held import HeldStore
 
 TRACE = UUID("0198c3f0-0000-7000-8000-000000000001")
 EVERY_BYTE = bytes(range(256))
@@ -324,6 +343,71 @@ async def test_if_one_of_several_does_not_exist_none_is_replayed(queue: Broker) 
 
     assert await letters(queue) == [letter]
     assert await queue.pop("orders", group="billing") is None
+
+
+async def test_a_dead_letter_that_is_named_twice_is_refused_and_none_is_replayed(
+    queue: Broker,
+) -> None:
+    found = numbers(await give_up(queue, *drafts(2)))
+
+    with pytest.raises(Invalid) as refused:
+        await queue.dead_letters.replay("orders", [*found, found[0]])
+
+    assert refused.value.field == "numbers"
+    assert await dead(queue) == [b"0", b"1"]
+    assert (await queue.queues.stats("orders")).messages == 2
+
+
+async def test_more_dead_letters_than_may_wait_for_the_store_are_replayed_in_steps(
+    store: Store,
+) -> None:
+    async with make_broker(store, limits=Limits(pending_bytes=2_000_000)) as queue:
+        large = [Draft(b"x" * 900_000, f"p{n}") for n in range(3)]
+        found = [letter for draft in large for letter in await give_up(queue, draft)]
+
+        receipts = await queue.dead_letters.replay("orders", numbers(found))
+
+        assert [receipt.partition for receipt in receipts] == ["p0", "p1", "p2"]
+        assert await dead(queue) == []
+
+
+async def test_a_replay_that_is_refused_in_the_middle_says_that_something_was_done(
+    held: HeldStore,
+) -> None:
+    async with make_broker(held, limits=Limits(pending_bytes=100_000)) as queue:
+        found = await give_up(queue, *drafts(200), Draft(b"x" * 50_000))
+        held.hold()
+        replay = await start(queue.dead_letters.replay("orders", numbers(found)))
+        push = await start(queue.push("orders", [Draft(b"x" * 60_000)]))
+
+        held.release()
+        held.hold()  # the first step has gone through; the push waits
+
+        with pytest.raises(OutcomeUnknown, match="after 200 of 201") as stopped:
+            await finish(replay)
+        held.release()
+        assert isinstance(stopped.value.__cause__, Overloaded)
+        assert await queue.dead_letters.count("orders") == 1
+        await push
+
+
+@pytest.mark.parametrize("what", ["replay_all", "delete_all"])
+async def test_if_one_vanishes_when_others_are_done_it_is_said_that_something_was_done(
+    held: HeldStore, what: str
+) -> None:
+    async with make_broker(held) as queue:
+        found = await give_up(queue, *drafts(300))
+        held.hold()
+        under_way = await start(getattr(queue.dead_letters, what)("orders"))
+        other = await start(queue.dead_letters.delete("orders", [max(numbers(found))]))
+
+        held.release()
+
+        with pytest.raises(OutcomeUnknown, match="after 200 of 300") as stopped:
+            await finish(under_way)
+        assert isinstance(stopped.value.__cause__, DeadLetterNotFound)
+        assert await queue.dead_letters.count("orders") == 99
+        await other
 
 
 async def test_every_group_sees_a_replayed_message(queue: Broker) -> None:

@@ -6,8 +6,10 @@ import pytest
 
 from skep import Broker
 from skep.errors import LeaseLost
+from skep.model.names import QUEUE_MODE
 from skep.testing.clock import ManualClock
 from tests.broker.build import (
+    Settled,
     backlogs,
     cursors,
     drafts,
@@ -386,6 +388,68 @@ async def test_acking_all_partitions_one_by_one_releases_the_lease(queue: Broker
     assert [settlement.released for settlement in settlements] == [False, False, True]
     with pytest.raises(LeaseLost):
         await queue.extend(delivery, 60)
+
+
+@pytest.mark.parametrize("way", ["fail", "ack", "ack by name"])
+@pytest.mark.parametrize("at_once", [False, True], ids=["later", "at once"])
+async def test_a_partition_that_the_lease_has_settled_may_be_named_again(
+    queue: Broker, way: str, at_once: bool
+) -> None:
+    await queue.push("orders", [*drafts(1, "alice"), *drafts(1, "bob")])
+    delivery = await pop(queue, batch=2, partitions=2)
+    first = asyncio.create_task(queue.ack(delivery, of(delivery, "alice")))
+    await (asyncio.sleep(0) if at_once else first)
+
+    if way == "fail":
+        settlement = await queue.fail(delivery, error="no")
+    else:
+        settlement = await queue.ack(delivery, delivery.messages if way == "ack by name" else None)
+
+    assert settlement.completed == (0 if way == "fail" else 1)
+    assert settlement.released
+    assert (await first).completed == 1
+    assert backlogs(queue) == {"alice": 0, "bob": 1 if way == "fail" else 0}
+
+
+async def test_an_ack_of_a_part_may_be_repeated_as_long_as_the_lease_holds_something(
+    queue: Broker,
+) -> None:
+    await queue.push("orders", [*drafts(1, "alice"), *drafts(1, "bob")])
+    delivery = await pop(queue, batch=2, partitions=2)
+    await queue.ack(delivery, of(delivery, "alice"))
+
+    again = await queue.ack(delivery, of(delivery, "alice"))
+
+    assert again == Settled(completed=0, released=False)
+    assert await queue.ack(delivery) == Settled(completed=1, released=True)
+
+
+async def test_an_ack_of_a_part_cannot_be_repeated_when_the_rest_of_the_lease_has_run_out(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await queue.push("orders", [*drafts(1, "alice"), *drafts(1, "bob")])
+    delivery = await pop(queue, batch=2, partitions=2, lease_seconds=10)
+    await queue.ack(delivery, of(delivery, "alice"))
+    clock.advance(10)
+
+    with pytest.raises(LeaseLost):
+        await queue.ack(delivery, of(delivery, "alice"))
+
+    assert backlogs(queue) == {"alice": 0, "bob": 1}
+
+
+async def test_a_partition_that_somebody_else_has_taken_makes_an_ack_of_it_late(
+    queue: Broker,
+) -> None:
+    await queue.push("orders", [*drafts(1, "alice"), *drafts(1, "bob"), *drafts(1, "carol")])
+    delivery = await pop(queue, batch=3, partitions=3)
+    await queue.ack(delivery, of(delivery, "alice"))
+    await queue.groups.seek("orders", QUEUE_MODE, "beginning", partition="bob")
+
+    with pytest.raises(LeaseLost):
+        await queue.fail(delivery)
+
+    assert backlogs(queue) == {"alice": 0, "bob": 1, "carol": 1}
 
 
 async def test_a_partition_is_free_as_soon_as_its_part_of_the_lease_is_acked(

@@ -15,6 +15,7 @@ from skep.errors import (
     PartitionNotFound,
     QueueNotFound,
 )
+from skep.model.names import QUEUE_MODE
 from skep.model.stats import PartitionStats, QueueStats
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
@@ -298,6 +299,21 @@ async def test_clearing_is_counted_for_a_group_although_another_pops_meanwhile(
 
     await queue.push("orders", drafts(1, first=2))
     assert (await pop(queue, group="mail")).truncated == 2
+
+
+async def test_partitions_that_are_born_while_one_looks_do_not_disturb(queue: Broker) -> None:
+    await queue.push("orders", [*drafts(1, "alice"), *drafts(1, "bob")])
+    await pop(queue)
+
+    seen: list[str] = []
+    for partition in queue.queues.partitions("orders"):
+        await queue.push("orders", drafts(1, f"new {partition.name}"))
+        seen.append(partition.name)
+    for lag in queue.groups.lag("orders", QUEUE_MODE):
+        await queue.push("orders", drafts(1, f"newer {lag.partition}"))
+        seen.append(lag.partition)
+
+    assert seen == ["alice", "bob", "alice", "bob", "new alice", "new bob"]
 
 
 async def test_one_partition_can_be_cleared_alone(queue: Broker) -> None:

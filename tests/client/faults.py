@@ -21,11 +21,22 @@ class Weather:
         self.coming: deque[Fault] = deque()
         self.seen: list[tuple[str, Fault]] = []
         """The path of each request, and what happened to it."""
+        self._waiters: list[tuple[str, int, asyncio.Event]] = []
 
     def next(self, request: httpx.Request) -> Fault:
         fault = self.coming.popleft() if self.coming else Fault.NONE
         self.seen.append((request.url.path, fault))
+        for end, count, came in self._waiters:
+            if self.count(end) >= count:
+                came.set()
         return fault
+
+    async def until(self, end: str, count: int) -> None:
+        """Wait for the request with this number to a path that ends like this."""
+        came = asyncio.Event()
+        if self.count(end) < count:
+            self._waiters.append((end, count, came))
+            await came.wait()
 
     def count(self, end: str) -> int:
         """How many requests went to a path that ends like this."""

@@ -2,22 +2,20 @@
 
 import asyncio
 import socket
-import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 import skep
 from skep import Broker
 from skep.http.app import App
 from skep.http.auth import OpenDoor
-from skep.http.routes import ack, pop, push, system, transaction
+from skep.http.routes import all_routes
 from skep.http.server import Address, Server
-
-ROUTES = (*push.ROUTES, *pop.ROUTES, *ack.ROUTES, *transaction.ROUTES, *system.ROUTES)
 
 
 def make_app(broker: Broker) -> App:
-    return App(broker, ROUTES, authenticator=OpenDoor())
+    return App(broker, all_routes(), authenticator=OpenDoor())
 
 
 class ReadyServer(Server):
@@ -45,23 +43,19 @@ async def serving(broker: Broker, port: int = 0) -> AsyncIterator[str]:
         await running
 
 
-@contextmanager
-def serving_in_a_thread() -> Iterator[str]:
-    """A server with an event loop of its own, for callers that block."""
-    urls: list[str] = []
-    started, ended = threading.Event(), threading.Event()
+class Restarting:
+    """A server over a directory that can be stopped and started again, at the same address."""
 
-    async def serve() -> None:
-        async with skep.open("memory://") as broker, serving(broker) as url:
-            urls.append(url)
-            started.set()
-            await asyncio.to_thread(ended.wait)
+    def __init__(self, path: Path, port: int) -> None:
+        self._path = path
+        self._port = port
+        self._stack = AsyncExitStack()
+        self.url = f"http://127.0.0.1:{port}"
 
-    thread = threading.Thread(target=asyncio.run, args=(serve(),))
-    thread.start()
-    assert started.wait(10)
-    try:
-        yield urls[0]
-    finally:
-        ended.set()
-        thread.join()
+    async def start(self) -> Broker:
+        broker = await self._stack.enter_async_context(skep.open(self._path))
+        await self._stack.enter_async_context(serving(broker, self._port))
+        return broker
+
+    async def stop(self) -> None:
+        await self._stack.aclose()

@@ -215,13 +215,17 @@ async def test_a_push_waits_while_there_is_no_room(gated: AsyncClient, gate: Gat
         assert (await (await third)).offset == 2
 
 
-async def test_an_error_is_that_of_the_server(queue: AsyncClient, broker: Broker) -> None:
+async def test_an_error_is_that_of_the_server_and_is_logged_once(
+    queue: AsyncClient, broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
     await broker.queues.configure("orders", max_size=1)
     async with AsyncProducer(queue) as producer:
         futures = await push_all(producer, drafts(2))
         await producer.flush()
 
         assert all(isinstance(future.exception(), QueueFull) for future in futures)
+    del futures
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
 @pytest.mark.parametrize(
@@ -230,6 +234,7 @@ async def test_an_error_is_that_of_the_server(queue: AsyncClient, broker: Broker
         b"1",
         Draft("text"),  # type: ignore[arg-type]
         Draft(b"1", ""),
+        Draft(b"1", []),  # type: ignore[arg-type]
         Draft(b"1", transaction_id=""),
         Draft(b"1", trace_id=UUID(int=0)),
     ],

@@ -1,11 +1,16 @@
 """The documentation says what is so: its examples run, and everything public is in it."""
 
+import ast
+import asyncio
 import re
 import runpy
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import fields
+from inspect import iscoroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +23,7 @@ from skep.core.queues import Queues
 from skep.core.traces import Traces
 from skep.model.queue import QueueOptions
 from skep.settings import Settings
+from tests.serving import ServerProcess
 
 ROOT = Path(__file__).parents[2]
 DOCS = "\n".join(path.read_text() for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))])
@@ -37,14 +43,42 @@ def test_the_readme_has_lines_that_run_as_they_are(
     assert capsys.readouterr().out == "alice 0 b'{\"total\": 12}'\n"
 
 
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """A server for whatever talks to one."""
+    with ServerProcess("memory://") as server:
+        yield server.url
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_runs(example: Path) -> None:
+def test_an_example_runs(example: Path, url: str) -> None:
+    arguments = [url] if example.stem.startswith("client_") else []
+
     done = subprocess.run(
-        [sys.executable, str(example)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, str(example), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
 
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+def test_the_page_about_clients_runs_from_top_to_bottom(url: str) -> None:
+    page = (ROOT / "docs/client.md").read_text()
+    names: dict[str, Any] = {}
+
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        program = block.replace("http://127.0.0.1:6632", url)
+        code = compile(program, "docs/client.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        # What awaits at the top gives a coroutine, anything else has run when this returns.
+        done = eval(code, names)
+        if iscoroutine(done):
+            asyncio.run(asyncio.wait_for(done, 30))
+
+    assert names["message"].queue == "mails"
 
 
 @pytest.mark.parametrize("option", QueueOptions.__struct_fields__)
@@ -70,7 +104,22 @@ def test_every_public_name_is_shown(name: str) -> None:
     assert re.search(rf"\b{name}\b", DOCS)
 
 
-@pytest.mark.parametrize("part", [skep.Broker, Queues, Groups, Messages, DeadLetters, Traces])
+@pytest.mark.parametrize(
+    "part",
+    [
+        skep.AsyncClient,
+        skep.AsyncConsumer,
+        skep.AsyncProducer,
+        skep.Broker,
+        skep.Client,
+        skep.Consumer,
+        DeadLetters,
+        Groups,
+        Messages,
+        Queues,
+        Traces,
+    ],
+)
 def test_every_public_method_has_a_docstring(part: type) -> None:
     public = [
         name for name in vars(part) if not name.startswith("_") and callable(getattr(part, name))

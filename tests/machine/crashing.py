@@ -24,14 +24,14 @@ class CrashingMachine(ConsumingMachine):
     @precondition(lambda self: self.model.logs)
     def close_and_reopen(self) -> None:
         self.subject.reopen()
-        self.model.broken.clear()
+        self.model.restart()
         compare_payloads(self.subject, self.model)
 
     @rule()
     @precondition(lambda self: self.model.logs)
     def crash_and_reopen(self) -> None:
         self.subject.crash()
-        self.model.broken.clear()
+        self.model.restart()
         compare_payloads(self.subject, self.model)
 
     @rule(some=puts, after=writes, keep=parts)
@@ -80,7 +80,7 @@ class CrashingMachine(ConsumingMachine):
     ) -> bool:
         """What was answered happened; what was not happened wholly, or not at all."""
         answer = self.subject.crash_during(call, writes=after, keep=keep)
-        self.model.broken.clear()
+        self.model.restart()
         changed = deepcopy(self.model)
         change(changed)
         if answer is None:

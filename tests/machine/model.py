@@ -70,6 +70,13 @@ class Model:
         self.once: dict[str, Once] = {}
         self.broken: set[str] = set()
         """Leases of which a part was taken or ended by somebody else."""
+        self.settled: dict[str, set[str]] = {}
+        """The partitions that a lease held until it settled them."""
+
+    def restart(self) -> None:
+        """What the broker knows of leases besides what it has stored is forgotten."""
+        self.broken.clear()
+        self.settled.clear()
 
     def place(self, group: str, partition: str) -> Place:
         places = self.groups[group]
@@ -141,8 +148,8 @@ class Model:
 
     def check_lease(self, lease: str, reports: Reports, now: int) -> None:
         """A lease that is spoken of as a whole must be whole."""
-        held = self.held(lease, now)
-        if not held or any(partition not in held for partition in reports or ()):
+        known = self.held(lease, now).keys() | self.settled.get(lease, set())
+        if not self.held(lease, now) or any(partition not in known for partition in reports or ()):
             raise Lost
         if reports is None and lease in self.broken:
             raise Lost
@@ -152,7 +159,7 @@ class Model:
         self.check_lease(lease, reports, now)
         held = self.held(lease, now)
         settled: dict[str, Settled] = {}
-        for partition in held if reports is None else reports:
+        for partition in held if reports is None else held.keys() & reports.keys():
             group, place = held[partition]
             attempts = place.attempt
             if reports is None:
@@ -162,6 +169,8 @@ class Model:
                     reports[partition], retry_limit=self.rules.retry_limit
                 )
             self._give_up(group, partition, settled[partition].dead, attempts)
+            if settled[partition].released:
+                self.settled.setdefault(lease, set()).add(partition)
         return settled
 
     def extend(self, lease: str, seconds: int, now: int) -> int:

@@ -17,6 +17,38 @@ class Bounds:
     max_bytes: int
 
 
+class Room:
+    """Places for drafts. Who waits for one gets it before who comes later."""
+
+    def __init__(self, places: int) -> None:
+        self._free = places
+        self._waiters: deque[asyncio.Future[None]] = deque()
+
+    def try_take(self) -> bool:
+        if not self._free or self._waiters:
+            return False
+        self._free -= 1
+        return True
+
+    async def take(self) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if not waiter.cancelled():
+                self.give(1)
+            raise
+
+    def give(self, places: int) -> None:
+        self._free += places
+        while self._free and self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                self._free -= 1
+                waiter.set_result(None)
+
+
 class Accepted:
     """A draft in a lane, and who waits for its receipt."""
 
@@ -33,6 +65,8 @@ class Accepted:
     def failed(self, error: Exception) -> None:
         if not self.future.done():
             self.future.set_exception(error)
+            # Looked at, as far as asyncio is concerned: it would log each of them with its trace.
+            self.future.exception()
 
 
 class Lane:
@@ -53,13 +87,15 @@ class Lane:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, accepted: Accepted) -> None:
+    def accept(self, draft: Draft) -> asyncio.Future[Receipt]:
+        future: asyncio.Future[Receipt] = self._loop.create_future()
         if not self._waiting:
             self._since = self._loop.time()
         self._accepted += 1
-        self._keep(accepted)
+        self._keep(Accepted(draft, future))
         if self._is_full():
             self._hurry.set()
+        return future
 
     async def linger(self) -> None:
         """Wait until a batch is worth sending."""

@@ -11,15 +11,19 @@ after that goes its way again, and the other partitions of the lane go theirs al
 """
 
 import asyncio
+import logging
+from functools import lru_cache
 from types import TracebackType
 from typing import Self
 
 from skep.client.async_client import AsyncClient
-from skep.client.lane import Accepted, Bounds, Lane
+from skep.client.lane import Accepted, Bounds, Lane, Room
 from skep.errors import Closed, Invalid, Unavailable
 from skep.model.message import Draft, Receipt
-from skep.model.names import check_id, check_name, check_transaction_id
+from skep.model.names import check_id, check_name, check_text, check_transaction_id
 from skep.wire.push import check_draft
+
+_log = logging.getLogger("skep.producer")
 
 LANES = 4
 """Requests that can be under way for one queue. More of them make smaller batches."""
@@ -52,7 +56,7 @@ class AsyncProducer:
             raise Invalid("producer", "its bounds must be at least 1, and linger at least 0")
         self._client = client
         self._bounds = Bounds(linger=linger, max_batch=max_batch, max_bytes=max_bytes)
-        self._room = asyncio.Semaphore(max_pending)
+        self._room = Room(max_pending)
         self._lanes: dict[tuple[str, int], Lane] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._entering: set[_Entering] = set()
@@ -73,19 +77,15 @@ class AsyncProducer:
         """Accept a draft, and give a future that has its receipt as soon as it is stored.
 
         It waits while there is no room. If the draft cannot be stored its future has the
-        error; asyncio logs what nobody looks at.
+        error, which is logged, too, once for all drafts that it befell.
         """
         if self._closed:
             raise Closed
-        check_name("queue", queue)
-        _check(draft)
-        if self._room.locked():
+        _check(queue, draft)
+        number = _lane_of(queue, draft.partition)
+        if not self._room.try_take():
             await self._enter(queue, draft)
-        else:
-            await self._room.acquire()
-        future: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
-        self._lane(queue, draft.partition).add(Accepted(draft, future))
-        return future
+        return self._lane(queue, number).accept(draft)
 
     async def flush(self) -> None:
         """Send what was accepted so far, and wait until all of it is stored or has failed."""
@@ -107,15 +107,15 @@ class AsyncProducer:
         entering = _Entering(queue, draft.partition)
         self._entering.add(entering)
         try:
-            await self._room.acquire()
+            await self._room.take()
         finally:
             self._entering.discard(entering)
         if self._closed or entering.error:
-            self._room.release()
+            self._room.give(1)
             raise _not_sent(draft, entering.error) if entering.error else Closed
 
-    def _lane(self, queue: str, partition: str) -> Lane:
-        place = queue, hash(partition) % LANES
+    def _lane(self, queue: str, number: int) -> Lane:
+        place = queue, number
         lane = self._lanes.get(place)
         if lane is None:
             lane = self._lanes[place] = Lane(queue, self._bounds)
@@ -157,6 +157,13 @@ class AsyncProducer:
         for accepted in batch:
             accepted.failed(error)
         behind = lane.take_behind(batch)
+        _log.error(
+            "%d drafts for %r are not stored, and %d behind them were not sent: %s",
+            len(batch),
+            lane.queue,
+            len(behind),
+            error,
+        )
         for accepted in behind:
             accepted.failed(_not_sent(accepted.draft, error))
         self._finish(lane, len(behind))
@@ -167,8 +174,7 @@ class AsyncProducer:
 
     def _finish(self, lane: Lane, count: int) -> None:
         lane.finish(count)
-        for _ in range(count):
-            self._room.release()
+        self._room.give(count)
 
 
 class _Entering:
@@ -188,11 +194,19 @@ def _not_sent(draft: Draft, error: Exception) -> Unavailable:
     return failed
 
 
-def _check(draft: Draft) -> None:
+def _check(queue: str, draft: Draft) -> None:
     """Refuse now what would later fail together with all drafts of its batch."""
     check_draft("draft", draft)
-    check_name("draft.partition", draft.partition)
+    check_text("queue", queue)
+    check_text("draft.partition", draft.partition)
     if draft.transaction_id is not None:
         check_transaction_id("draft.transaction_id", draft.transaction_id)
     if draft.trace_id is not None and not check_id("draft.trace_id", draft.trace_id).int:
         raise Invalid("draft.trace_id", "must be a UUID other than nil")
+
+
+@lru_cache(maxsize=10_000)
+def _lane_of(queue: str, partition: str) -> int:
+    """The lane that a partition takes; its name is looked at only when it is new."""
+    check_name("queue", queue)
+    return hash(check_name("draft.partition", partition)) % LANES

@@ -24,9 +24,13 @@ Held: TypeAlias = tuple[GroupState, PartitionState]
 
 
 class _Holding(msgspec.Struct):
-    """What a lease holds; ``broken`` once somebody else took or ended a part of it."""
+    """What a lease holds, and the partitions that it held until it settled them.
+
+    ``broken`` once somebody else took or ended a part of it.
+    """
 
     places: list[Held]
+    settled: set[int] = msgspec.field(default_factory=set)
     broken: bool = False
 
 
@@ -93,7 +97,8 @@ class Catalogue:
     def lease(self, lease_id: LeaseId, only: Collection[int] | None = None) -> list[Held]:
         """The places that a lease holds, all or ``only`` in some partitions.
 
-        ``LeaseLost`` if one of them has run out or is with somebody else.
+        A partition that the lease itself has settled before is left out. ``LeaseLost`` if one
+        of them has run out or is with somebody else, or if it holds nothing any more.
         """
         holding = self._leases.get(lease_id)
         if holding is None or (only is None and holding.broken):
@@ -103,7 +108,7 @@ class Catalogue:
         for group, partition in places:
             if not leases.is_live(group.consumer(partition), lease_id, now):
                 raise LeaseLost(lease_id)
-        if only is not None and len(places) != len(only):
+        if only is not None and len(places) != len(set(only) - holding.settled):
             raise LeaseLost(lease_id)
         return places
 
@@ -280,7 +285,10 @@ class Catalogue:
         if holding is None:
             return
         holding.places = [p for p in holding.places if p != (group, partition)]
-        holding.broken = holding.broken or not own
+        if own:
+            holding.settled.add(partition.number)
+        else:
+            holding.broken = True
         if not holding.places:
             del self._leases[lease_id]
 

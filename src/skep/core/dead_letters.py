@@ -1,7 +1,7 @@
 """Dead letters: looking at them, sending them back, throwing them away."""
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from uuid import UUID
 
@@ -10,8 +10,8 @@ from skep.core.committer import Committer
 from skep.core.limits import Limits
 from skep.core.reading import Reading
 from skep.core.state import PartitionState
-from skep.errors import DeadLetterNotFound, Invalid
-from skep.model.change import Append, Applied, Change, DeadLetterRemoval, Outcome
+from skep.errors import DeadLetterNotFound, Invalid, OutcomeUnknown, SkepError
+from skep.model.change import Append, Applied, Change, DeadLetterRemoval
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter, FailedMessage
 from skep.model.message import Receipt
 from skep.model.names import check_count, check_label, from_datetime, to_datetime
@@ -19,7 +19,11 @@ from skep.model.segment import ENCRYPTED, Columns
 from skep.store.protocol import Store
 
 _STEP = 200
-"""Dead letters sent back or removed at a time."""
+_STEP_BYTES = 1 << 20
+"""Dead letters sent back or removed at a time, and bytes, unless one alone has more."""
+
+_PAGE = 50
+"""Dead letters read at a time to learn their numbers: each may be as large as a payload."""
 
 MAX_NUMBER = (1 << 63) - 1
 
@@ -80,28 +84,22 @@ class DeadLetters:
         """Put dead letters back at the end of their partitions, for every group of the queue.
 
         Each leaves the dead letters in the same change in which it enters the queue, under
-        the transaction id that it had. The first that does not exist stops the rest.
+        the transaction id that it had. If one of them does not exist, none is sent back.
+
+        Many go back in steps, in the order given, each step wholly or not at all. If something
+        stops it after a step, that is ``OutcomeUnknown``, with what stopped it as its cause:
+        what has not gone back is still a dead letter, and can be listed and sent back.
         """
-        letters = [await self._letter(queue, number) for number in _check_numbers(numbers)]
-        receipts: list[Receipt] = []
-        for start in range(0, len(letters), _STEP):
-            some = letters[start : start + _STEP]
-            places = [self._partition(letter) for letter in some]
-            outcomes = await asyncio.gather(*map(self._submit_replay, some))
-            for letter, place, outcome in zip(some, places, outcomes, strict=True):
-                if not isinstance(outcome, Applied):
-                    raise DeadLetterNotFound(letter.number)
-                (offset,) = outcome.appended[0].offsets
-                receipts.append(
-                    Receipt(place.name, place.number, offset, False, letter.transaction_id)
-                )
-        return receipts
+        for number in _check_numbers(numbers):
+            await self._letter(queue, number)
+        return [receipt async for step in self._replay(queue, numbers) for receipt in step]
 
     async def replay_all(
         self, queue: str, *, group: str | None = None, partition: str | None = None
     ) -> int:
-        """Send back every dead letter there is now, oldest first; return how many."""
-        return len(await self.replay(queue, await self._all(queue, group, partition)))
+        """Like ``replay``, every dead letter there is now, oldest first; return how many."""
+        numbers = await self._all(queue, group, partition)
+        return sum([len(step) async for step in self._replay(queue, numbers)])
 
     async def delete(self, queue: str, numbers: Sequence[int]) -> None:
         """Throw dead letters away. If one of them does not exist, none is."""
@@ -118,41 +116,65 @@ class DeadLetters:
     async def delete_all(
         self, queue: str, *, group: str | None = None, partition: str | None = None
     ) -> int:
-        """Throw away every dead letter there is now; return how many."""
+        """Throw away every dead letter there is now, in steps; return how many.
+
+        As with ``replay``, what stops it after a step is ``OutcomeUnknown``.
+        """
         numbers = await self._all(queue, group, partition)
-        for start in range(0, len(numbers), _STEP):
-            await self.delete(queue, numbers[start : start + _STEP])
+        for done in range(0, len(numbers), _STEP):
+            with _unless_begun(done, len(numbers)):
+                await self.delete(queue, numbers[done : done + _STEP])
         return len(numbers)
 
-    def _submit_replay(self, letter: DeadLetter) -> asyncio.Future[Outcome]:
-        columns = Columns(
-            payloads=[letter.payload],
-            transaction_ids=[letter.transaction_id],
-            trace_ids=[letter.trace] if letter.trace else None,
-            producers=[letter.producer] if letter.producer else None,
-            flags=bytes([ENCRYPTED]) if letter.encrypted else None,
+    async def _replay(self, queue: str, numbers: Sequence[int]) -> AsyncIterator[Sequence[Receipt]]:
+        done = 0
+        while done < len(numbers):
+            with _unless_begun(done, len(numbers)):
+                step = await self._step(queue, numbers[done : done + _STEP])
+                receipts = await self._send_back(step)
+            done += len(step)
+            yield receipts
+
+    async def _step(self, queue: str, numbers: Sequence[int]) -> Sequence[DeadLetter]:
+        """As many of the first as go back at a time, at least one."""
+        letters: list[DeadLetter] = []
+        size = 0
+        for number in numbers:
+            letter = await self._letter(queue, number)
+            size += len(letter.payload)
+            if letters and size > _STEP_BYTES:
+                break
+            letters.append(letter)
+        return letters
+
+    async def _send_back(self, letters: Sequence[DeadLetter]) -> Sequence[Receipt]:
+        places = [self._partition(letter) for letter in letters]
+        change = Change(
+            appends=tuple(map(_append, letters)),
+            removals=tuple(
+                DeadLetterRemoval(queue=letter.queue, number=letter.number) for letter in letters
+            ),
         )
-        return self._committer.submit(
-            Change(
-                appends=(
-                    Append(
-                        queue=letter.queue,
-                        partition=letter.partition,
-                        columns=columns,
-                        replay=True,
-                    ),
-                ),
-                removals=(DeadLetterRemoval(queue=letter.queue, number=letter.number),),
-            )
-        )
+        outcome = await self._committer.submit(change)
+        if not isinstance(outcome, Applied):
+            raise DeadLetterNotFound(await self._missing(letters))
+        return [
+            Receipt(place.name, place.number, where.offsets[0], False, letter.transaction_id)
+            for letter, place, where in zip(letters, places, outcome.appended, strict=True)
+        ]
+
+    async def _missing(self, letters: Sequence[DeadLetter]) -> int:
+        """The first that is no longer there; the first of all if their queue has gone."""
+        for letter in letters:
+            if await self._store.find_dead_letter(letter.queue, letter.number) is None:
+                return letter.number
+        return letters[0].number
 
     async def _all(self, queue: str, group: str | None, partition: str | None) -> Sequence[int]:
         which = self._filter(queue, group, partition, None, None)
         numbers: list[int] = []
         before = None
-        while letters := await self._store.dead_letters(
-            which, before=before, limit=self._limits.page
-        ):
+        while letters := await self._store.dead_letters(which, before=before, limit=_PAGE):
             numbers += (letter.number for letter in letters)
             before = letters[-1].number
         return numbers[::-1]
@@ -215,4 +237,28 @@ def _check_numbers(numbers: Sequence[int]) -> Sequence[int]:
         raise Invalid("numbers", "must be a sequence of numbers")
     for number in numbers:
         check_count("numbers", number, most=MAX_NUMBER)
+    if len(set(numbers)) < len(numbers):
+        raise Invalid("numbers", "must not name a dead letter twice")
     return numbers
+
+
+def _append(letter: DeadLetter) -> Append:
+    columns = Columns(
+        payloads=[letter.payload],
+        transaction_ids=[letter.transaction_id],
+        trace_ids=[letter.trace] if letter.trace else None,
+        producers=[letter.producer] if letter.producer else None,
+        flags=bytes([ENCRYPTED]) if letter.encrypted else None,
+    )
+    return Append(queue=letter.queue, partition=letter.partition, columns=columns, replay=True)
+
+
+@contextmanager
+def _unless_begun(done: int, total: int) -> Iterator[None]:
+    """Most errors say that nothing was written: that is true only before the first step."""
+    try:
+        yield
+    except SkepError as error:
+        if not done:
+            raise
+        raise OutcomeUnknown(f"it stopped after {done} of {total} dead letters: {error}") from error

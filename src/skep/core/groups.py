@@ -174,7 +174,8 @@ class Groups:
         """A group's place in each partition of a queue."""
         state = self._catalogue.group(queue, group)
         now = self._store.clock.now()
-        return (partition_lag(state, each, now) for each in state.queue.partitions.values())
+        partitions = list(state.queue.partitions.values())
+        return (partition_lag(state, each, now) for each in partitions)
 
     async def delete(self, queue: str, group: str) -> None:
         """Forget a group; the next pop under its name is a first contact again."""

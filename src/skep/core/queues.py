@@ -86,8 +86,8 @@ class Queues:
 
     def partitions(self, queue: str) -> Iterator[PartitionStats]:
         """The partitions of a queue, oldest first."""
-        state = self._catalogue.queue(queue)
-        return (_partition_stats(partition) for partition in state.partitions.values())
+        partitions = list(self._catalogue.queue(queue).partitions.values())
+        return (_partition_stats(partition) for partition in partitions)
 
     async def stats(self, queue: str) -> QueueStats:
         """A queue in numbers."""

@@ -1,12 +1,12 @@
 """Acks and extensions as parts of a change."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from random import Random
 
 from msgspec.structs import replace
 
 from skep.core import ack, lease as leases
-from skep.core.catalogue import Catalogue
+from skep.core.catalogue import Catalogue, Held
 from skep.core.state import GroupState, PartitionState
 from skep.errors import Invalid, LeaseLost
 from skep.model.address import MAX_OFFSET, MAX_PARTITION
@@ -87,15 +87,16 @@ class Settling:
         self._random = random
 
     def ack(self, plan: Plan, lease_id: LeaseId, verdicts: Sequence[Verdict] | None) -> Settlement:
-        """Settle messages of a lease; all that it still holds as completed if none are named."""
+        """Settle messages of a lease; all that it still holds as completed if none are named.
+
+        What the lease has settled before, or is about to, stays as it was settled then.
+        """
         by_partition = None if verdicts is None else _sort(verdicts)
-        held = self._catalogue.lease(lease_id, by_partition)
+        held = self._held(plan, lease_id, by_partition)
         now, luck = self._clock.now(), self._random.random()
         settled: list[ack.Settled] = []
         for group, partition in held:
             consumer = plan.consumer(group, partition)
-            if not leases.is_live(consumer, lease_id, now):
-                raise LeaseLost(lease_id)
             if by_partition is None:
                 done = ack.complete_all(consumer, now=now)
             else:
@@ -117,11 +118,24 @@ class Settling:
                 for failure in done.dead
             ),
             retry_at=to_datetime(min(retries)) if retries else None,
-            released=not any(
-                leases.is_live(plan.consumer(*place), lease_id, now)
-                for place in self._catalogue.holding(lease_id)
-            ),
+            released=not self._alive(plan, lease_id),
         )
+
+    def _held(self, plan: Plan, lease_id: LeaseId, only: Collection[int] | None) -> list[Held]:
+        """What a lease holds when the acks on their way are done, all or ``only`` a part of it."""
+        places = self._catalogue.lease(lease_id, only)
+        alive = self._alive(plan, lease_id)
+        if not alive:
+            raise LeaseLost(lease_id)
+        return [place for place in places if place in alive]
+
+    def _alive(self, plan: Plan, lease_id: LeaseId) -> set[Held]:
+        now = self._clock.now()
+        return {
+            place
+            for place in self._catalogue.holding(lease_id)
+            if leases.is_live(plan.consumer(*place), lease_id, now)
+        }
 
     def extend(self, plan: Plan, lease_id: LeaseId, seconds: int) -> Instant:
         """Keep a lease for at least ``seconds`` from now; return when it ends.

@@ -13,16 +13,16 @@ def open_store(url: str | Path, *, clock: Clock | None = None) -> Store:
     """A directory, as a path or ``rocksdb:///path``, or ``memory://``."""
     if isinstance(url, Path):
         return _open_rocksdb(url, clock)
-    scheme, separator, rest = str(url).partition("://")
+    if not isinstance(url, str):
+        raise Invalid("store", f"must be a path or a URL, not {type(url).__name__}")
+    scheme, separator, rest = url.partition("://")
     if not separator:
-        if not url:
-            raise Invalid("store", "must name a directory or be memory://")
-        return _open_rocksdb(Path(url), clock)
+        return _open_rocksdb(url, clock)
     if scheme == "memory" and not rest:
         return MemoryStore(clock=clock)
     if scheme == "rocksdb":
         parts = urlsplit(url)
-        return _open_rocksdb(Path(unquote(parts.netloc + parts.path)), clock)
+        return _open_rocksdb(unquote(parts.netloc + parts.path), clock)
     raise Invalid("store", f"{scheme}:// is not known; use a path, rocksdb:///path or memory://")
 
 
@@ -33,9 +33,12 @@ def restore_store(backup: Path, path: Path) -> None:
     restore(backup, path)
 
 
-def _open_rocksdb(path: Path, clock: Clock | None) -> Store:
+def _open_rocksdb(path: str | Path, clock: Clock | None) -> Store:
+    # No name would mean the directory that the process happens to be in.
+    if path == "":
+        raise Invalid("store", "must name a directory or be memory://")
     try:
         from skep.store.rocksdb.store import RocksStore  # an extra
     except ImportError:
         raise Unavailable("install skep[rocksdb] to keep queues on disk") from None
-    return RocksStore(path, clock=clock)
+    return RocksStore(Path(path), clock=clock)

@@ -56,7 +56,8 @@ class PushResult(msgspec.Struct, frozen=True, gc=False):
     """What a client reads of either: where the item is, or that it has no place yet."""
 
     status: str
-    partition_id: UUID | None = None
+    # A text, because most of them are the same: only one of those is made a UUID.
+    partition_id: str | None = None
     offset: int = -1
 
 
@@ -127,12 +128,14 @@ def to_receipts(drafts: Sequence[Draft], results: Sequence[PushResult]) -> list[
     """Where each draft is; each had a transaction id."""
     if len(results) != len(drafts):
         raise OutcomeUnknown(f"the server answered for {len(results)} of {len(drafts)} messages")
-    places = {result.partition_id for result in results if result.partition_id}
-    numbers = {place: partition_of(place) for place in places}
+    numbers = {
+        place: -1 if place is None else partition_of(UUID(place))
+        for place in {result.partition_id for result in results}
+    }
     return [
         Receipt(
             draft.partition,
-            numbers[result.partition_id] if result.partition_id else -1,
+            numbers[result.partition_id],
             result.offset,
             result.status == "duplicate",
             draft.transaction_id,

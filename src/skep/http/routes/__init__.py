@@ -28,6 +28,8 @@ def all_routes() -> tuple[Route, ...]:
         *pop.ROUTES,
         *ack.ROUTES,
         *transaction.ROUTES,
+        *streams.ROUTES,
+        *system.ROUTES,
         *queues.ROUTES,
         *resources.ROUTES,
         *groups.ROUTES,
@@ -37,7 +39,5 @@ def all_routes() -> tuple[Route, ...]:
         *status.ROUTES,
         *analytics.ROUTES,
         *health.ROUTES,
-        *streams.ROUTES,
-        *system.ROUTES,
     )
     return (*routes, *about.about_routes(routes))

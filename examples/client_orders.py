@@ -1,0 +1,57 @@
+"""A shop and its billing, over HTTP.
+
+The shop pushes orders one by one; the producer sends them together, and keeps the order of each
+customer. Two customers at a time are billed, and an order that nobody can bill becomes a dead
+letter instead of standing in the way.
+
+    python examples/client_orders.py http://127.0.0.1:6632
+"""
+
+import asyncio
+import sys
+
+from skep import AsyncClient, AsyncConsumer, AsyncProducer, Draft, Message
+
+CUSTOMERS = ("alice", "bob", "carol")
+ORDERS = 30
+
+
+async def sell(client: AsyncClient) -> None:
+    async with AsyncProducer(client) as producer:
+        for number in range(ORDERS):
+            order = {"number": number, "total": 10 * number}
+            await producer.push("orders", Draft.json(order, CUSTOMERS[number % 3]))
+    print(f"  {ORDERS} orders are stored")
+
+
+async def bill(client: AsyncClient) -> dict[str, list[int]]:
+    consumer = AsyncConsumer(
+        client, "orders", group="billing", concurrency=2, install_signal_handlers=True
+    )
+    billed: dict[str, list[int]] = {}
+    handled = 0
+
+    @consumer.handler
+    async def handle(message: Message) -> None:
+        nonlocal handled
+        handled += 1
+        if handled == ORDERS:
+            consumer.stop()
+        order = message.json()
+        if order["number"] == 7:
+            raise ValueError("there is no such account")
+        billed.setdefault(message.partition, []).append(order["number"])
+
+    await consumer.run()
+    return billed
+
+
+async def main(url: str) -> None:
+    async with AsyncClient(url) as client:
+        await sell(client)
+        for customer, numbers in sorted((await bill(client)).items()):
+            print(f"  billed to {customer}: {numbers}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:] or ["http://127.0.0.1:6632"]))
