@@ -231,9 +231,13 @@ class MemoryStore:
         self, queue: int, lane: int, position: int, *, limit: int, backwards: bool = False
     ) -> list[Segment]:
         journal = self._journal.get(queue, []) if lane == self.lane else []
+        index = bisect.bisect_left(journal, position, key=lambda segment: segment.position)
         if backwards:
-            return [s for s in reversed(journal) if s.position < position][:limit]
-        return [s for s in journal if s.position + len(s.columns) > position][:limit]
+            return journal[max(0, index - limit) : index][::-1]
+        before = journal[index - 1] if index else None
+        if before is not None and before.position + len(before.columns) > position:
+            index -= 1
+        return journal[index : index + limit]
 
     # Removing.
 

@@ -14,7 +14,7 @@ from skep.model.view import TracedMessage
 from skep.wire.body import Body
 from skep.wire.listing import Limit, Pagination, Skip
 from skep.wire.message import WireMessage
-from skep.wire.payload import to_wire
+from skep.wire.payload import Encoding, to_wire
 
 FIELDS = {
     "kind": "eventType",
@@ -47,6 +47,7 @@ class WireEvent(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     event_type: str
     data: msgspec.Raw
+    encoding: Encoding
     consumer_group: str | None
     worker_id: str | None
     created_at: datetime
@@ -67,6 +68,7 @@ class NamedEvent(WireEvent, frozen=True, kw_only=True):
     queue_name: str
     partition_name: str
     message_payload: msgspec.Raw
+    message_encoding: Encoding
 
 
 class NamedQuery(Body, frozen=True, kw_only=True):
@@ -114,10 +116,12 @@ class TracedMessages(Body, frozen=True, kw_only=True):
 
 
 def to_event(event: TraceEvent) -> WireEvent:
+    data, encoding = to_wire(event.data)
     return WireEvent(
         id=str(event.number),
         event_type=event.kind,
-        data=to_wire(event.data)[0],
+        data=data,
+        encoding=encoding,
         consumer_group=event.group,
         worker_id=event.worker,
         created_at=to_datetime(event.created_at),
@@ -127,13 +131,15 @@ def to_event(event: TraceEvent) -> WireEvent:
 
 def to_named_event(traced: TracedMessage) -> NamedEvent:
     message = traced.message
+    payload, encoding = to_wire(message.payload)
     return NamedEvent(
         **msgspec.structs.asdict(to_event(traced.event)),
         transaction_id=message.transaction_id,
         partition_id=partition_id(message.partition_number),
         queue_name=message.queue,
         partition_name=message.partition,
-        message_payload=to_wire(message.payload)[0],
+        message_payload=payload,
+        message_encoding=encoding,
     )
 
 
