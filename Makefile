@@ -60,9 +60,11 @@ tools:
 		apt-get update -qq && apt-get install -y -qq strace wrk; } || { \
 		echo "strace or wrk is missing: install them with your package manager"; exit 1; }
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml tests/queen/queen-2.6.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --upgrade \
+		--target $(VENV)/queen-2.6 -r tests/queen/queen-2.6.txt
 	touch $(READY)
