@@ -48,7 +48,10 @@ class ServerProcess:
         assert self._process is not None
         if self._process.poll() is None:
             self._process.send_signal(number)
-        return self._process.wait(ENDING_SECONDS)
+        code = self._process.wait(ENDING_SECONDS)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        return code
 
     def __enter__(self) -> Self:
         self.start()
@@ -56,6 +59,3 @@ class ServerProcess:
 
     def __exit__(self, *_: object) -> None:
         self.end(signal.SIGKILL)
-        assert self._process is not None
-        assert self._process.stdout is not None
-        self._process.stdout.close()

@@ -4,6 +4,7 @@ import pytest
 
 from skep.http.access import Permission
 from skep.testing.clock import ManualClock
+from tests.broker.build import turn
 from tests.http.build import Client, at, somebody
 
 
@@ -186,3 +187,22 @@ async def test_a_number_below_zero_is_refused(client: Client, query: str, field:
 
 async def test_unknown_parameters_are_ignored(client: Client) -> None:
     await client.get("/api/v1/resources/queues", unknown="1")
+
+
+async def test_what_lies_aside_is_shown_nowhere_and_counted_once(client: Client) -> None:
+    await client.post("/api/v1/system/maintenance", {"enabled": True})
+    await client.push("orders", 1, 2)
+
+    buffers = await client.get("/api/v1/status/buffers")
+    during = await client.get("/api/v1/resources/overview")
+    groups = await client.get("/api/v1/consumer-groups")
+    listed = await client.get("/api/v1/messages")
+    await client.post("/api/v1/system/maintenance", {"enabled": False})
+    await turn()
+    after = await client.get("/api/v1/status")
+
+    assert buffers["pendingCount"] == 2
+    assert (during["queues"], during["messages"]["total"]) == (0, 0)
+    assert (groups, listed["messages"]) == ([], [])
+    assert [queue["name"] for queue in after["queues"]] == ["orders"]
+    assert sum(point["ingested"] for point in after["throughput"]) == 2

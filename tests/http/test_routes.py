@@ -8,7 +8,9 @@ from skep.http.routes import all_routes
 from skep.http.routing import Route
 from tests.http.build import Client, somebody
 
-OPEN = {"/health", "/health/live", "/health/ready", "/metrics", "/metrics/prometheus"}
+PAGES = {"/metrics/prometheus", "/openapi.json", "/docs", "/docs.css"}
+"""What is not described as JSON is."""
+OPEN = {"/health", "/health/live", "/health/ready", "/metrics", *PAGES}
 OF_QUEEN = """
 POST /api/v1/configure
 DELETE /api/v1/resources/queues/{}
@@ -78,7 +80,7 @@ def test_what_queens_clients_call_is_there(asked: str) -> None:
     assert asked in {shape(route) for route in all_routes()}
 
 
-def test_only_health_and_metrics_are_open_to_everybody() -> None:
+def test_only_health_metrics_and_documentation_are_open_to_everybody() -> None:
     found = {route.path for route in all_routes() if route.needs is Permission.NONE}
 
     assert found == OPEN
@@ -87,10 +89,10 @@ def test_only_health_and_metrics_are_open_to_everybody() -> None:
 @pytest.mark.parametrize("route", all_routes(), ids=name)
 def test_a_route_says_what_it_does_and_gives(route: Route) -> None:
     assert route.about.endswith(".")
-    kinds = [kind for kind in (route.query, route.answer) if kind is not None]
+    answers = route.answer if isinstance(route.answer, tuple) else (route.answer,)
     # What cannot be described here could not be documented either.
-    msgspec.json.schema_components(kinds)
-    assert route.answer is not None or route.path == "/metrics/prometheus"
+    msgspec.json.schema_components([kind for kind in (route.query, *answers) if kind is not None])
+    assert (route.answer is None) == (route.path in PAGES)
 
 
 @pytest.mark.parametrize("route", all_routes(), ids=name)

@@ -1,13 +1,21 @@
 """Queen's public client, unmodified, at a real server on RocksDB."""
 
+import os
 import re
 import signal
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+import queen as queen_package
 from queen import Queen
 from tests.serving import ServerProcess
+
+
+@pytest.fixture(scope="session", autouse=True)
+def version() -> None:
+    """The client is the one that is meant: ``test_version_2`` puts another in its place."""
+    assert queen_package.__version__ == os.environ.get("SKEP_TEST_QUEEN", "0.15.0")
 
 
 @pytest.fixture(scope="session")

@@ -25,6 +25,7 @@ from skep.model.names import QUEUE_MODE
 from skep.model.operation import (
     Operation,
     Settlement,
+    Status,
     Transaction,
     Verdict,
     lease_id_of,
@@ -32,7 +33,7 @@ from skep.model.operation import (
     verdicts_on,
 )
 from skep.wire import paths
-from skep.wire.ack import ExtendBody, Extended, SettleBody, from_verdicts
+from skep.wire.ack import ExtendBody, Extended, SettleBody, from_verdicts, to_settle_body
 from skep.wire.pop import Delivered, Popping, to_delivery
 from skep.wire.problem import from_problem
 from skep.wire.push import (
@@ -43,6 +44,7 @@ from skep.wire.push import (
     to_receipts,
     to_receipts_of_repetition,
 )
+from skep.wire.system import BackupAnswer, BackupBody
 from skep.wire.transaction import (
     TransactionAnswer,
     TransactionBody,
@@ -80,14 +82,15 @@ class AsyncClient:
         transport: httpx.AsyncBaseTransport | None = None,
         verify: bool | SSLContext = True,
     ) -> None:
-        self._connection = AsyncConnection(
+        self.connection = AsyncConnection(
             url, token=token, timeout=timeout, retry=retry, transport=transport, verify=verify
         )
-        self.queues = AsyncQueues(self._connection)
-        self.groups = AsyncGroups(self._connection)
-        self.messages = AsyncMessages(self._connection)
-        self.dead_letters = AsyncDeadLetters(self._connection)
-        self.traces = AsyncTraces(self._connection)
+        """What all of it is sent through."""
+        self.queues = AsyncQueues(self.connection)
+        self.groups = AsyncGroups(self.connection)
+        self.messages = AsyncMessages(self.connection)
+        self.dead_letters = AsyncDeadLetters(self.connection)
+        self.traces = AsyncTraces(self.connection)
 
     async def __aenter__(self) -> Self:
         return self
@@ -102,7 +105,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._connection.close()
+        await self.connection.close()
 
     async def push(self, queue: str, drafts: Sequence[Draft]) -> Sequence[Receipt]:
         """Append drafts to their partitions, all of them or none; durable on return.
@@ -113,7 +116,7 @@ class AsyncClient:
         """
         named = with_ids(check_drafts(drafts))
         body = PushBody(items=from_drafts(queue, named))
-        answer = await self._connection.send(post(paths.PUSH, body, repeatable=True))
+        answer = await self.connection.send(post(paths.PUSH, body, repeatable=True))
         receipts = to_receipts(named, answer.decode(list[PushResult]))
         return to_receipts_of_repetition(receipts) if answer.uncertain else receipts
 
@@ -160,7 +163,7 @@ class AsyncClient:
         )
         asked.check()
         request = Request("GET", paths.pop(queue, partition), asked.to_query(), wait=wait)
-        answer = await self._connection.send(request)
+        answer = await self.connection.send(request)
         return to_delivery(answer.decode(Delivered))
 
     async def ack(
@@ -168,8 +171,8 @@ class AsyncClient:
     ) -> Settlement:
         """Acknowledge messages of a delivery; all of them if none are named."""
         if messages is None:
-            return await self._settle(lease, None)
-        return await self._settle(lease, verdicts_on(messages, "completed"))
+            return await self.settle_all(lease, "completed")
+        return await self.settle(lease, verdicts_on(messages, "completed"))
 
     async def fail(
         self,
@@ -183,7 +186,7 @@ class AsyncClient:
         If all that was delivered of a partition fails it comes again after the queue's
         ``retry_delay``, up to ``retry_limit`` times. If only some do, these become dead letters.
         """
-        return await self._settle(lease, verdicts_on(messages_of(lease, messages), "failed", error))
+        return await self.settle(lease, verdicts_on(messages_of(lease, messages), "failed", error))
 
     async def settle(self, lease: Delivery | str, verdicts: Sequence[Verdict]) -> Settlement:
         """Say of each message what became of it. A late call raises ``LeaseLost``.
@@ -191,14 +194,20 @@ class AsyncClient:
         If an answer is lost it is repeated, and counts what the repetition found to do. If the
         repetition comes too late nobody knows whether the first was in time: ``OutcomeUnknown``.
         """
-        return await self._settle(lease, verdicts)
+        return await self._settle(lease, SettleBody(verdicts=from_verdicts(verdicts)))
+
+    async def settle_all(
+        self, lease: Delivery | str, status: Status, *, error: str = ""
+    ) -> Settlement:
+        """Say the same of all that a lease holds, also if only its id is at hand."""
+        return await self._settle(lease, to_settle_body(status, error))
 
     async def extend(self, lease: Delivery | str, seconds: int) -> datetime:
         """Keep a lease for at least ``seconds`` from now; return when it ends."""
         lease_id = lease_id_of(lease)
         body = ExtendBody(seconds=seconds)
         request = post(paths.extend(lease_id), body, repeatable=True, last_counts=True)
-        answer = await self._connection.send(request)
+        answer = await self.connection.send(request)
         return answer.decode(Extended).new_expires_at
 
     async def transact(
@@ -220,16 +229,23 @@ class AsyncClient:
             idempotency_key=idempotency_key,
         )
         request = post(paths.TRANSACTION, body, repeatable=idempotency_key is not None)
-        answer = await self._connection.send(request)
+        answer = await self.connection.send(request)
         done = answer.decode(TransactionAnswer)
         if done.problem is not None:
             raise from_problem(done.problem)
         return to_transaction(operations, done)
 
-    async def _settle(
-        self, lease: Delivery | str, verdicts: Sequence[Verdict] | None
-    ) -> Settlement:
-        body = SettleBody(verdicts=None if verdicts is None else from_verdicts(verdicts))
+    async def backup(self, path: str) -> str:
+        """Let the server copy its store to ``path`` below its backup directory; return where.
+
+        There must be nothing at ``path`` yet. Work goes on meanwhile.
+        """
+        answer = await self.connection.send(
+            post(paths.BACKUP, BackupBody(path=path), repeatable=False)
+        )
+        return answer.decode(BackupAnswer).path
+
+    async def _settle(self, lease: Delivery | str, body: SettleBody) -> Settlement:
         request = post(paths.settle(lease_id_of(lease)), body, repeatable=True)
-        answer = await self._connection.send(request)
+        answer = await self.connection.send(request)
         return answer.decode(Settlement)

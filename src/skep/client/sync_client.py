@@ -25,6 +25,7 @@ from skep.model.names import QUEUE_MODE
 from skep.model.operation import (
     Operation,
     Settlement,
+    Status,
     Transaction,
     Verdict,
     lease_id_of,
@@ -32,7 +33,7 @@ from skep.model.operation import (
     verdicts_on,
 )
 from skep.wire import paths
-from skep.wire.ack import ExtendBody, Extended, SettleBody, from_verdicts
+from skep.wire.ack import ExtendBody, Extended, SettleBody, from_verdicts, to_settle_body
 from skep.wire.pop import Delivered, Popping, to_delivery
 from skep.wire.problem import from_problem
 from skep.wire.push import (
@@ -43,6 +44,7 @@ from skep.wire.push import (
     to_receipts,
     to_receipts_of_repetition,
 )
+from skep.wire.system import BackupAnswer, BackupBody
 from skep.wire.transaction import (
     TransactionAnswer,
     TransactionBody,
@@ -80,14 +82,15 @@ class Client:
         transport: httpx.BaseTransport | None = None,
         verify: bool | SSLContext = True,
     ) -> None:
-        self._connection = Connection(
+        self.connection = Connection(
             url, token=token, timeout=timeout, retry=retry, transport=transport, verify=verify
         )
-        self.queues = Queues(self._connection)
-        self.groups = Groups(self._connection)
-        self.messages = Messages(self._connection)
-        self.dead_letters = DeadLetters(self._connection)
-        self.traces = Traces(self._connection)
+        """What all of it is sent through."""
+        self.queues = Queues(self.connection)
+        self.groups = Groups(self.connection)
+        self.messages = Messages(self.connection)
+        self.dead_letters = DeadLetters(self.connection)
+        self.traces = Traces(self.connection)
 
     def __enter__(self) -> Self:
         return self
@@ -102,7 +105,7 @@ class Client:
 
     def close(self) -> None:
         """Close the connections."""
-        self._connection.close()
+        self.connection.close()
 
     def push(self, queue: str, drafts: Sequence[Draft]) -> Sequence[Receipt]:
         """Append drafts to their partitions, all of them or none; durable on return.
@@ -113,7 +116,7 @@ class Client:
         """
         named = with_ids(check_drafts(drafts))
         body = PushBody(items=from_drafts(queue, named))
-        answer = self._connection.send(post(paths.PUSH, body, repeatable=True))
+        answer = self.connection.send(post(paths.PUSH, body, repeatable=True))
         receipts = to_receipts(named, answer.decode(list[PushResult]))
         return to_receipts_of_repetition(receipts) if answer.uncertain else receipts
 
@@ -160,14 +163,14 @@ class Client:
         )
         asked.check()
         request = Request("GET", paths.pop(queue, partition), asked.to_query(), wait=wait)
-        answer = self._connection.send(request)
+        answer = self.connection.send(request)
         return to_delivery(answer.decode(Delivered))
 
     def ack(self, lease: Delivery | str, messages: Iterable[Message] | None = None) -> Settlement:
         """Acknowledge messages of a delivery; all of them if none are named."""
         if messages is None:
-            return self._settle(lease, None)
-        return self._settle(lease, verdicts_on(messages, "completed"))
+            return self.settle_all(lease, "completed")
+        return self.settle(lease, verdicts_on(messages, "completed"))
 
     def fail(
         self,
@@ -181,7 +184,7 @@ class Client:
         If all that was delivered of a partition fails it comes again after the queue's
         ``retry_delay``, up to ``retry_limit`` times. If only some do, these become dead letters.
         """
-        return self._settle(lease, verdicts_on(messages_of(lease, messages), "failed", error))
+        return self.settle(lease, verdicts_on(messages_of(lease, messages), "failed", error))
 
     def settle(self, lease: Delivery | str, verdicts: Sequence[Verdict]) -> Settlement:
         """Say of each message what became of it. A late call raises ``LeaseLost``.
@@ -189,14 +192,18 @@ class Client:
         If an answer is lost it is repeated, and counts what the repetition found to do. If the
         repetition comes too late nobody knows whether the first was in time: ``OutcomeUnknown``.
         """
-        return self._settle(lease, verdicts)
+        return self._settle(lease, SettleBody(verdicts=from_verdicts(verdicts)))
+
+    def settle_all(self, lease: Delivery | str, status: Status, *, error: str = "") -> Settlement:
+        """Say the same of all that a lease holds, also if only its id is at hand."""
+        return self._settle(lease, to_settle_body(status, error))
 
     def extend(self, lease: Delivery | str, seconds: int) -> datetime:
         """Keep a lease for at least ``seconds`` from now; return when it ends."""
         lease_id = lease_id_of(lease)
         body = ExtendBody(seconds=seconds)
         request = post(paths.extend(lease_id), body, repeatable=True, last_counts=True)
-        answer = self._connection.send(request)
+        answer = self.connection.send(request)
         return answer.decode(Extended).new_expires_at
 
     def transact(
@@ -218,14 +225,21 @@ class Client:
             idempotency_key=idempotency_key,
         )
         request = post(paths.TRANSACTION, body, repeatable=idempotency_key is not None)
-        answer = self._connection.send(request)
+        answer = self.connection.send(request)
         done = answer.decode(TransactionAnswer)
         if done.problem is not None:
             raise from_problem(done.problem)
         return to_transaction(operations, done)
 
-    def _settle(self, lease: Delivery | str, verdicts: Sequence[Verdict] | None) -> Settlement:
-        body = SettleBody(verdicts=None if verdicts is None else from_verdicts(verdicts))
+    def backup(self, path: str) -> str:
+        """Let the server copy its store to ``path`` below its backup directory; return where.
+
+        There must be nothing at ``path`` yet. Work goes on meanwhile.
+        """
+        answer = self.connection.send(post(paths.BACKUP, BackupBody(path=path), repeatable=False))
+        return answer.decode(BackupAnswer).path
+
+    def _settle(self, lease: Delivery | str, body: SettleBody) -> Settlement:
         request = post(paths.settle(lease_id_of(lease)), body, repeatable=True)
-        answer = self._connection.send(request)
+        answer = self.connection.send(request)
         return answer.decode(Settlement)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -34,7 +33,7 @@ from skep.core.sweeper import Sweeper
 from skep.core.take import Taking
 from skep.core.traces import Traces
 from skep.core.transact import Transacting
-from skep.errors import Invalid, Overloaded, QueueNotFound
+from skep.errors import Invalid, QueueNotFound
 from skep.model.change import Applied, Change, Outcome
 from skep.model.message import Delivery, Draft, Message, Receipt
 from skep.model.names import QUEUE_MODE, LeaseId, check_count, check_label, check_name, to_datetime
@@ -62,8 +61,8 @@ class Broker:
                 await queue.ack(delivery)
 
     What is not about a single message is in ``queues``, ``groups``, ``messages``,
-    ``dead_letters``, ``traces``, ``streams``, ``maintenance``, ``addresses``, ``giving_up`` and
-    ``insight``.
+    ``dead_letters``, ``traces``, ``streams``, ``maintenance``, ``addresses``, ``giving_up``
+    and ``insight``.
     """
 
     def __init__(
@@ -100,7 +99,7 @@ class Broker:
         self.dead_letters = DeadLetters(store, catalogue, committer, reading, limits)
         self.traces = Traces(store, catalogue, committer, self.messages, reading, limits)
         self.insight = Insight(
-            store, catalogue, meter, reading, self.dead_letters, self.traces, limits
+            store, catalogue, committer, meter, reading, self.dead_letters, self.traces, limits
         )
         self.giving_up = GivingUp(store.clock, catalogue, committer, self.insight.observing)
         self.maintenance = Maintenance(store, catalogue, self)
@@ -127,15 +126,6 @@ class Broker:
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
-
-    @property
-    def closed(self) -> bool:
-        return self._catalogue.closed
-
-    @property
-    def draining(self) -> bool:
-        """Whether nobody may wait any more, because it will be closed."""
-        return self._catalogue.waiting.closed
 
     def drain(self) -> None:
         """Answer every long poll now, those to come too: the broker will be closed soon."""
@@ -303,12 +293,6 @@ class Broker:
         if not isinstance(path, str | Path) or not str(path):
             raise Invalid("path", "must name a place that does not exist yet")
         await self._store.backup(Path(path))
-
-    async def check(self) -> None:
-        """Raise what stands against writing; a store that has much to do is not broken."""
-        self._check_open()
-        with suppress(Overloaded):
-            await self._committer.submit(Change())
 
     async def stats(self) -> StoreStats:
         """What the store says about itself."""

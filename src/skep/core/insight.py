@@ -2,7 +2,9 @@
 
 from skep.core.browse import Browsing
 from skep.core.catalogue import Catalogue
+from skep.core.committer import Committer
 from skep.core.dead_letters import DeadLetters
+from skep.core.health import Health
 from skep.core.lag import Lags
 from skep.core.letters import Letters
 from skep.core.limits import Limits
@@ -23,6 +25,7 @@ class Insight:
         self,
         store: Store,
         catalogue: Catalogue,
+        committer: Committer,
         meter: Meter,
         reading: Reading,
         letters: DeadLetters,
@@ -30,6 +33,7 @@ class Insight:
         limits: Limits,
     ) -> None:
         self.clock = store.clock
+        self.health = Health(catalogue, committer)
         self.observing = Observing(store, catalogue, reading)
         self.queues = Overview(store, catalogue, meter)
         self.groups = Lags(store, catalogue)

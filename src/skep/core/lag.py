@@ -1,5 +1,6 @@
 """How far groups are behind: in messages, exactly, and in time, by reading what waits."""
 
+import asyncio
 import heapq
 from datetime import datetime
 
@@ -9,10 +10,10 @@ from msgspec.structs import replace
 from skep.core.catalogue import Catalogue
 from skep.core.groups import group_lag, partition_lag
 from skep.core.metrics import Sees
-from skep.core.state import GroupState, PartitionState
+from skep.core.state import GroupState, PartitionState, QueueState
 from skep.core.turns import in_steps
 from skep.errors import NotFound
-from skep.model.names import QUEUE_MODE, SECOND, Offset, check_text, to_datetime
+from skep.model.names import QUEUE_MODE, RESERVED, SECOND, Instant, Offset, check_text, to_datetime
 from skep.model.stats import GroupLag, PartitionLag
 from skep.store.protocol import Store
 
@@ -46,9 +47,7 @@ class Lags:
     def of(self, group: str, sees: Sees) -> list[str]:
         """The queues that somebody sees and a group has popped from, by name."""
         check_text("group", group)
-        self._catalogue.check_open()
-        states = self._catalogue.queues.items()
-        return sorted(name for name, state in states if sees(name) and group in state.groups)
+        return [name for name, state in self._seen(sees) if group in state.groups]
 
     def find(self, group: str, sees: Sees) -> list[str]:
         """As ``of``, but there must be one."""
@@ -59,13 +58,7 @@ class Lags:
 
     async def groups(self, sees: Sees) -> list[GroupLag]:
         """Every group of every queue that somebody sees, and how far it is."""
-        self._catalogue.check_open()
-        groups = [
-            group
-            for name, state in sorted(self._catalogue.queues.items())
-            if sees(name)
-            for group in state.groups.values()
-        ]
+        groups = [group for _, state in self._seen(sees) for group in state.groups.values()]
         return [await self._lag(group) for group in groups]
 
     async def group(self, queue: str, group: str) -> GroupLag:
@@ -86,24 +79,27 @@ class Lags:
 
     async def lagging(self, sees: Sees, *, seconds: float, limit: int) -> list[LaggingPlace]:
         """Where messages wait at least so long, the oldest first."""
-        horizon = to_datetime(self._store.clock.now() - int(seconds * SECOND))
-        candidates = [
-            LaggingPlace(queue=name, group=group.name, lag=lag)
-            for name, state in list(self._catalogue.queues.items())
-            if sees(name)
-            for group in list(state.groups.values())
-            for lag in await self._waiting(group)
-            if _oldest(lag) <= horizon
-        ]
-        candidates.sort(key=lambda place: _oldest(place.lag))
+        now = self._store.clock.now()
+        horizon = now - int(seconds * SECOND)
+        candidates: list[tuple[Instant, int, GroupState, PartitionState]] = []
+        for _, state in self._seen(sees):
+            for group in list(state.groups.values()):
+                async for partition in in_steps(list(state.partitions.values())):
+                    oldest_at = group.consumer(partition).oldest_at
+                    if group.pending(partition) and oldest_at <= horizon:
+                        candidates.append((oldest_at, len(candidates), group, partition))
+        # What is known is not later than the truth: so the oldest come first, as far as is known.
+        heapq.heapify(candidates)
         found: list[LaggingPlace] = []
-        async for place in in_steps(candidates, _STEP):
-            if len(found) == limit:
-                break
-            lag = await self._exactly(place.lag)
-            if _oldest(lag) <= horizon:
-                found.append(replace(place, lag=lag))
-        return sorted(found, key=lambda place: _oldest(place.lag))
+        while candidates and len(found) < limit:
+            _, _, group, partition = heapq.heappop(candidates)
+            lag = await self._exactly(partition_lag(group, partition, now))
+            if lag.oldest_at is not None and lag.oldest_at <= to_datetime(horizon):
+                queue = group.queue.config.name
+                found.append(LaggingPlace(queue=queue, group=group.name, lag=lag))
+            if len(candidates) % _STEP == 0:
+                await asyncio.sleep(0)
+        return sorted(found, key=lambda place: place.lag.oldest_at or _NEVER)
 
     async def depth(self, queue: str, group: str, *, limit: int) -> Depth:
         """What a group still has to read.
@@ -111,42 +107,66 @@ class Lags:
         If nobody has popped from the queue without naming a group, that group has all of it.
         """
         state = self._catalogue.queue(queue)
-        if group == QUEUE_MODE and group not in state.groups:
-            waiting = [(p.name, p.end - p.start) for p in state.partitions.values()]
-        else:
-            lags = await self._waiting(self._catalogue.group(queue, group))
-            waiting = [(lag.partition, lag.backlog) for lag in lags]
-        waiting = [(name, backlog) for name, backlog in waiting if backlog]
+        known = None
+        if group != QUEUE_MODE or group in state.groups:
+            known = self._catalogue.group(queue, group)
+        backlog = 0
+        waiting: list[tuple[str, int]] = []
+        async for partition in in_steps(list(state.partitions.values())):
+            pending = known.pending(partition) if known else partition.end - partition.start
+            if pending:
+                backlog += pending
+                waiting.append((partition.name, pending))
         return Depth(
-            backlog=sum(backlog for _, backlog in waiting),
+            backlog=backlog,
             partitions_with_backlog=len(waiting),
             partitions=waiting[:limit],
         )
 
-    async def _lag(self, group: GroupState) -> GroupLag:
-        lags = await self._waiting(group)
-        return replace(group_lag(group, lags), oldest_at=await self._oldest(lags))
-
-    async def _waiting(self, group: GroupState) -> list[PartitionLag]:
-        """A group's place in each partition where something waits or is leased."""
-        now = self._store.clock.now()
+    def _seen(self, sees: Sees) -> list[tuple[str, QueueState]]:
+        """The queues that somebody sees, by name, without those that are the broker's own."""
+        self._catalogue.check_open()
         return [
-            partition_lag(group, partition, now)
-            async for partition in in_steps(list(group.queue.partitions.values()))
-            if _matters(group, partition)
+            (name, state)
+            for name, state in sorted(self._catalogue.queues.items())
+            if sees(name) and not name.startswith(RESERVED)
         ]
 
-    async def _oldest(self, lags: list[PartitionLag]) -> datetime | None:
+    async def _lag(self, group: GroupState) -> GroupLag:
+        now = self._store.clock.now()
+        backlog = waiting = leased = 0
+        leases: set[str] = set()
+        oldest: list[tuple[Instant, int, Offset]] = []
+        async for partition in in_steps(list(group.queue.partitions.values())):
+            consumer = group.consumer(partition)
+            if consumer.lease and consumer.lease.expires_at > now:
+                leased += 1
+                leases.add(consumer.lease.id)
+            if pending := group.pending(partition):
+                backlog += pending
+                waiting += 1
+                _keep_oldest(oldest, (-consumer.oldest_at, partition.number, consumer.cursor))
+        return replace(
+            group_lag(group, ()),
+            backlog=backlog,
+            partitions_with_backlog=waiting,
+            leased_partitions=leased,
+            members=len(leases),
+            oldest_at=await self._oldest(oldest),
+        )
+
+    async def _oldest(self, candidates: list[tuple[Instant, int, Offset]]) -> datetime | None:
         """Since when the oldest message of all waits.
 
         What is known in memory is not later than that: so the oldest by what is known are read,
         until no other can be older.
         """
         oldest: datetime | None = None
-        for lag in heapq.nsmallest(_READS, (lag for lag in lags if lag.backlog), key=_oldest):
-            if oldest is not None and _oldest(lag) >= oldest:
+        for minus_known, partition, cursor in sorted(candidates, reverse=True):
+            known = to_datetime(-minus_known)
+            if oldest is not None and known >= oldest:
                 break
-            exact = _oldest(await self._exactly(lag))
+            exact = await self._created_at(partition, cursor) or known
             oldest = exact if oldest is None else min(oldest, exact)
         return oldest
 
@@ -162,13 +182,14 @@ class Lags:
         return to_datetime(segments[0].created_at) if segments else None
 
 
-def _matters(group: GroupState, partition: PartitionState) -> bool:
-    known = group.consumers.get(partition.number)
-    return group.pending(partition) > 0 or (known is not None and known.lease is not None)
-
-
-def _oldest(lag: PartitionLag) -> datetime:
-    return lag.oldest_at or _NEVER
+def _keep_oldest(
+    heap: list[tuple[Instant, int, Offset]], entry: tuple[Instant, int, Offset]
+) -> None:
+    """Keep the oldest few, by the negative of when they were pushed."""
+    if len(heap) < _READS:
+        heapq.heappush(heap, entry)
+    else:
+        heapq.heappushpop(heap, entry)
 
 
 _NEVER = to_datetime(1 << 57)

@@ -6,6 +6,7 @@ from skep.core.state import PartitionState
 from skep.model import ranges
 from skep.model.change import Applied, Change, Commit, ConsumerUpdate
 from skep.model.consumer import Consumer
+from skep.model.names import RESERVED
 from skep.model.tally import Tally
 from skep.store.clock import Clock
 
@@ -24,6 +25,7 @@ class Meter:
         self._clock = clock
         self._catalogue = catalogue
         self.metrics = Metrics(clock)
+        self._now = clock.now()
         self.letters: dict[int, int] = {}
         """How many dead letters queues have, by number, as far as somebody has counted."""
         self.letter_changes = 0
@@ -34,38 +36,30 @@ class Meter:
         self._catalogue.follow(changes, commit)
 
     def _count_all(self, changes: list[Change], commit: Commit) -> None:
+        self._now = self._clock.now()
+        self.metrics.begin(self._now)
         self.metrics.keep_only(self._catalogue.queues)
         for segment in commit.segments:
-            partition = self._catalogue.partitions.get(segment.partition)
-            if partition is not None:
-                for tally in self._tallies(partition):
-                    tally.pushed += len(segment.columns)
+            if tally := self._tally(segment.partition):
+                tally.pushed += len(segment.columns.payloads)
         states: dict[tuple[int, str], Consumer] = {}
         for change, outcome in zip(changes, commit.outcomes, strict=True):
-            if isinstance(outcome, Applied) and not outcome.repeated:
+            if type(outcome) is Applied and not outcome.repeated:
                 self._count(change, states)
 
     def _count(self, change: Change, states: dict[tuple[int, str], Consumer]) -> None:
         if change.appends:
-            self._count_push(change)
+            for partition in {append.queue: append.partition for append in change.appends}.values():
+                if tally := self._tally(partition):
+                    tally.pushes += 1
         for update in change.consumers:
             self._count_update(update, states)
         for given_up in change.dead_letters:
             self._forget_letters(given_up.queue)
-            partition = self._catalogue.partitions.get(given_up.partition)
-            if partition is not None:
-                for tally in self._tallies(partition):
-                    tally.dead_letters += 1
+            if tally := self._tally(given_up.partition):
+                tally.dead_letters += 1
         for removal in change.removals:
             self._forget_letters(removal.queue)
-
-    def _count_push(self, change: Change) -> None:
-        firsts = {append.queue: append.partition for append in change.appends}
-        for number in firsts.values():
-            partition = self._catalogue.partitions.get(number)
-            if partition is not None:
-                for tally in self._tallies(partition):
-                    tally.pushes += 1
 
     def _count_update(
         self, update: ConsumerUpdate, states: dict[tuple[int, str], Consumer]
@@ -81,21 +75,30 @@ class Meter:
         popped, acked, failed = _moved(before, update)
         if not (popped or acked or failed):
             return
-        for tally in self._tallies(partition):
-            tally.popped += popped
-            tally.acked += acked
-            tally.failed += failed
-            tally.pops += bool(popped)
-            tally.acks += bool(acked or failed)
-            if popped and update.state.lease:
-                tally.note_lag(max(0, self._clock.now() - update.state.oldest_at))
+        tally = self._tally_of(partition)
+        if tally is None:
+            return
+        tally.popped += popped
+        tally.acked += acked
+        tally.failed += failed
+        tally.pops += bool(popped)
+        tally.acks += bool(acked or failed)
+        if popped and update.state.lease:
+            tally.note_lag(max(0, self._now - update.state.oldest_at))
 
     def _forget_letters(self, queue: int) -> None:
         self.letters.pop(queue, None)
         self.letter_changes += 1
 
-    def _tallies(self, partition: PartitionState) -> tuple[Tally, Tally]:
-        return self.metrics.of(partition.queue.config.name)
+    def _tally(self, partition: int) -> Tally | None:
+        """Where to count what happens in a partition; None if it is gone."""
+        known = self._catalogue.partitions.get(partition)
+        return self._tally_of(known) if known else None
+
+    def _tally_of(self, partition: PartitionState) -> Tally | None:
+        name = partition.queue.config.name
+        # What lies aside counts when it enters its own queue.
+        return None if name.startswith(RESERVED) else self.metrics.of(name)
 
 
 def _moved(before: Consumer, update: ConsumerUpdate) -> tuple[int, int, int]:

@@ -33,34 +33,42 @@ class Metrics:
     def __init__(self, clock: Clock, *, max_tallies: int = MAX_TALLIES) -> None:
         self._clock = clock
         self._max_tallies = max_tallies
-        self._minutes: deque[_Minute] = deque()
+        self._minutes: deque[_Minute] = deque([_Minute(clock.now() // MINUTE, {})])
         self._tallies = 0
-        self._totals: dict[str, Tally] = {}
+        self._before: dict[str, Tally] = {}
+        """What happened to queues in all minutes that are over."""
         self.started_at = clock.now()
 
-    def of(self, queue: str) -> tuple[Tally, Tally]:
-        """The tallies of a queue to count in: of this minute, and since the start."""
-        number = self._clock.now() // MINUTE
-        if not self._minutes or self._minutes[-1].number != number:
-            self._begin(number)
+    def begin(self, now: Instant) -> None:
+        """What is counted from here on happened at ``now``."""
+        number = now // MINUTE
+        if self._minutes[-1].number != number:
+            self._end_minute()
+            self._begin_minute(number)
+
+    def of(self, queue: str) -> Tally:
+        """The tally of a queue to count in."""
         minute = self._minutes[-1].by_queue
-        now, total = minute.get(queue), self._totals.get(queue)
-        if now is None:
-            now = minute[queue] = Tally()
+        tally = minute.get(queue)
+        if tally is None:
+            tally = minute[queue] = Tally()
             self._tallies += 1
-        if total is None:
-            total = self._totals[queue] = Tally()
-        return now, total
+        return tally
 
     # Looking.
 
     def total(self, sees: Sees) -> Tally:
         """What happened to some queues since the start."""
-        return _sum(tally for queue, tally in self._totals.items() if sees(queue))
+        return _sum(self.totals(sees).values())
 
     def totals(self, sees: Sees) -> dict[str, Tally]:
         """What happened to each of some queues since the start."""
-        return {queue: tally for queue, tally in self._totals.items() if sees(queue)}
+        found: dict[str, Tally] = {}
+        for tallies in (self._before, self._minutes[-1].by_queue):
+            for queue, tally in tallies.items():
+                if sees(queue):
+                    found.setdefault(queue, Tally()).add(tally)
+        return found
 
     def series(self, sees: Sees, start: Instant, stop: Instant, *, minutes: int) -> list[Bucket]:
         """Buckets of so many minutes between two instants, as far back as anything is known."""
@@ -107,8 +115,8 @@ class Metrics:
 
     def keep_only(self, queues: Collection[str]) -> None:
         """Forget queues that are gone, once they are the greater part of what is counted."""
-        if len(self._totals) > 2 * len(queues) + 1000:
-            self._totals = {name: t for name, t in self._totals.items() if name in queues}
+        if len(self._before) > 2 * len(queues) + 1000:
+            self._before = {name: t for name, t in self._before.items() if name in queues}
 
     def _between(self, start: Instant, stop: Instant) -> Iterator[_Minute]:
         for minute in self._minutes:
@@ -117,7 +125,11 @@ class Metrics:
 
     # Keeping it small.
 
-    def _begin(self, number: int) -> None:
+    def _end_minute(self) -> None:
+        for queue, tally in self._minutes[-1].by_queue.items():
+            self._before.setdefault(queue, Tally()).add(tally)
+
+    def _begin_minute(self, number: int) -> None:
         self._minutes.append(_Minute(number, {}))
         while self._minutes[0].number <= number - KEPT_MINUTES:
             self._tallies -= len(self._minutes.popleft().by_queue)

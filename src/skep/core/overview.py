@@ -14,8 +14,8 @@ from skep.core.metrics import Sees
 from skep.core.state import PartitionState, QueueState
 from skep.core.turns import in_steps
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
-from skep.model.names import to_datetime
-from skep.model.queue import Partition, Queue, Removal
+from skep.model.names import RESERVED, to_datetime
+from skep.model.queue import Queue, Removal
 from skep.model.ranges import complement, size
 from skep.model.stats import Counts, ErrorCounts, LeaseCounts, PartitionSummary, QueueSummary
 from skep.store.protocol import Store
@@ -46,6 +46,7 @@ class Overview:
             state.config
             for name, state in self._catalogue.queues.items()
             if sees(name)
+            and not name.startswith(RESERVED)
             and namespace in (None, state.config.namespace)
             and task in (None, state.config.task)
         )
@@ -81,24 +82,19 @@ class Overview:
         state = self._catalogue.queue(queue)
         now = self._store.clock.now()
         found: list[PartitionSummary] = []
-        async for stored in in_steps(list(await self._store.partitions(state.config.number))):
+        async for partition in in_steps(list(state.partitions.values())):
             if len(found) == limit:
                 break
-            known = self._catalogue.partitions.get(stored.number)
-            if known is None:
-                continue
-            counts = standing.count(known, state.groups.values(), now)
+            counts = standing.count(partition, state.groups.values(), now)
             if counts.pending < min_pending:
                 continue
             if offset:
                 offset -= 1
                 continue
-            found.append(await self._summary(known, stored, counts))
+            found.append(await self._summary(partition, counts))
         return found
 
-    async def _summary(
-        self, state: PartitionState, stored: Partition, counts: Counts
-    ) -> PartitionSummary:
+    async def _summary(self, state: PartitionState, counts: Counts) -> PartitionSummary:
         letters = await self._store.given_up(state.number, 0, _ALL)
         consumers = [group.consumer(state) for group in state.queue.groups.values()]
         return PartitionSummary(
@@ -110,7 +106,7 @@ class Overview:
             counts=counts + Counts(dead_letters=len(letters)),
             messages_consumed=sum(consumer.messages_consumed for consumer in consumers),
             batches_consumed=sum(consumer.batches_consumed for consumer in consumers),
-            created_at=to_datetime(stored.created_at),
+            created_at=to_datetime(state.created_at),
             first_at=to_datetime(state.first_at) if state.end > state.start else None,
             newest_at=to_datetime(state.newest_at) if state.newest_at else None,
         )
@@ -159,7 +155,7 @@ class Overview:
         found: Counter[tuple[str, str]] = Counter()
         for place, sleepers in self._catalogue.waiting.count().items():
             name = None if isinstance(place, str) else names.get(place[0])
-            if name is not None and sees(name):
+            if name is not None and sees(name) and not name.startswith(RESERVED):
                 found[name, place[1]] += sleepers
         return found
 

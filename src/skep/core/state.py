@@ -21,12 +21,23 @@ _NUMBER = (1 << 64) - 1
 
 
 class PartitionState:
-    __slots__ = ("changing", "end", "first_at", "name", "newest_at", "number", "queue", "start")
+    __slots__ = (
+        "changing",
+        "created_at",
+        "end",
+        "first_at",
+        "name",
+        "newest_at",
+        "number",
+        "queue",
+        "start",
+    )
 
     def __init__(self, queue: "QueueState", partition: Partition) -> None:
         self.queue = queue
         self.number = partition.number
         self.name = partition.name
+        self.created_at = partition.created_at
         self.start = partition.start
         self.end = partition.end
         self.first_at = partition.first_at

@@ -5,7 +5,7 @@ Nothing survives the process. Everything else is as the protocol says.
 
 import bisect
 from collections.abc import Iterable, Sequence
-from itertools import count
+from itertools import count, takewhile
 from pathlib import Path
 from typing import NoReturn
 from uuid import uuid4
@@ -231,9 +231,13 @@ class MemoryStore:
         self, queue: int, lane: int, position: int, *, limit: int, backwards: bool = False
     ) -> list[Segment]:
         journal = self._journal.get(queue, []) if lane == self.lane else []
+        index = bisect.bisect_left(journal, position, key=lambda segment: segment.position)
         if backwards:
-            return [s for s in reversed(journal) if s.position < position][:limit]
-        return [s for s in journal if s.position + len(s.columns) > position][:limit]
+            return journal[max(0, index - limit) : index][::-1]
+        before = journal[index - 1] if index else None
+        if before is not None and before.position + len(before.columns) > position:
+            index -= 1
+        return journal[index : index + limit]
 
     # Removing.
 
@@ -272,6 +276,12 @@ class MemoryStore:
     async def record_removal(self, removal: Removal) -> None:
         if removal.queue in self._queues:
             self._removals.setdefault(removal.queue, []).append(removal)
+
+    async def forget_removals(self, queue: int, before: Instant, *, limit: int) -> int:
+        kept = self._removals.get(queue, [])
+        old = sum(1 for _ in takewhile(lambda line: line.executed_at < before, kept[:limit]))
+        del kept[:old]
+        return old
 
     # Dead letters, traces, idempotency.
 

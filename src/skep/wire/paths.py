@@ -5,6 +5,7 @@ from uuid import UUID
 
 API = "/api/v1"
 PUSH = f"{API}/push"
+BACKUP = f"{API}/system/backup"
 TRANSACTION = f"{API}/transaction"
 
 

@@ -75,7 +75,7 @@ class FailedFiles(Body, frozen=True, kw_only=True):
 
 
 class Buffers(Body, frozen=True, kw_only=True):
-    """Pushes that wait to be stored. There are none: what is answered is stored."""
+    """Pushes that lie aside, durably, and will be delivered when maintenance ends."""
 
     pending_count: int = 0
     failed_count: int = 0

@@ -42,7 +42,9 @@ async def live(call: Call) -> Reply:
 
 async def ready(call: Call) -> Reply:
     """Whether requests should be sent here; 503 if not, also while the server is stopping."""
-    problem = "the server is stopping" if call.broker.draining else await _problem(call)
+    problem = (
+        "the server is stopping" if call.broker.insight.health.is_stopping else await _problem(call)
+    )
     return Reply(
         Ready(status="not ready" if problem else "ready", error=problem), 503 if problem else 200
     )
@@ -52,7 +54,7 @@ async def _problem(call: Call) -> str | None:
     """What is wrong with the store; in full only for who may see the status."""
     try:
         async with asyncio.timeout(PATIENCE):
-            await call.broker.check()
+            await call.broker.insight.health.check()
     except TimeoutError:
         return "the store does not answer"
     except SkepError as error:
@@ -84,7 +86,7 @@ async def scrape(call: Call) -> Reply:
     insight, sees = call.broker.insight, call.principal.sees
     (worker,) = workers(call)
     families = prometheus.of_server(call, worker, healthy=await _problem(call) is None)
-    if call.may(Permission.STATUS) and not call.broker.closed:
+    if call.may(Permission.STATUS) and not insight.health.is_closed:
         found = insight.queues.find(sees)
         names = {config.name for config in found}
         tallies = insight.metrics.totals(lambda name: name in names)
@@ -132,5 +134,6 @@ ROUTES = (
         needs=Permission.NONE,
         queues=no_queue,
         about="Numbers for Prometheus, as text; those of queues need the permission 'status'.",
+        media_type="text/plain",
     ),
 )

@@ -129,12 +129,13 @@ async def status_messages(call: Call) -> Reply:
 
 
 async def buffers(call: Call) -> Reply:
-    """Pushes that wait to be stored, of which there are none here."""
+    """Pushes that lie aside because of maintenance, and whether the store takes writes."""
+    aside = call.broker.maintenance.aside
     try:
-        await call.broker.check()
+        await call.broker.insight.health.check()
     except Unavailable:
-        return Reply(Buffers(db_healthy=False))
-    return Reply(Buffers(db_healthy=True))
+        return Reply(Buffers(pending_count=aside, db_healthy=False))
+    return Reply(Buffers(pending_count=aside, db_healthy=True))
 
 
 async def refresh(call: Call) -> Reply:
@@ -197,7 +198,7 @@ ROUTES = (
         handler=buffers,
         needs=Permission.STATUS,
         queues=no_queue,
-        about="Whether the store takes writes.",
+        about="Pushes that lie aside because of maintenance, and whether the store takes writes.",
         answer=Buffers,
     ),
     post(

@@ -25,6 +25,9 @@ class LetterRows(Rows):
         return list(islice(self._matching(which, before), limit))
 
     async def count_dead_letters(self, which: DeadLetterFilter) -> int:
+        if which == DeadLetterFilter(queue=which.queue):
+            prefix = b"d" + keys.pack(which.queue)
+            return sum(1 for _ in self._db.scan(prefix, keys.after(prefix)))
         return sum(1 for _ in self._matching(which, None))
 
     async def find_dead_letter(self, queue: int, number: int) -> DeadLetter | None:
