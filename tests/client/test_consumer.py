@@ -269,6 +269,26 @@ async def test_a_lease_is_renewed_while_a_handler_runs(
     assert backlogs(broker) == {"Default": 0}
 
 
+async def test_a_renewal_that_fails_is_tried_again(
+    queue: AsyncClient, broker: Broker, weather: Weather, clock: ManualClock
+) -> None:
+    await broker.push("orders", drafts(1))
+    consumer = AsyncConsumer(queue, "orders", lease_seconds=1)
+
+    async def handle(message: Message) -> None:
+        weather.coming += [Fault.REFUSED] * 4
+        clock.advance(0.7)
+        await weather.until("/extend", 5)
+        await turn()
+        clock.advance(0.7)
+        assert consumer.holds(message)
+        consumer.stop()
+
+    await run(consumer, handle)
+
+    assert backlogs(broker) == {"Default": 0}
+
+
 async def test_a_lease_is_renewed_while_the_body_of_a_loop_runs(
     queue: AsyncClient, broker: Broker, weather: Weather, clock: ManualClock
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import httpx
 import pytest
 
-from skep import AsyncClient, AsyncConsumer, Broker, Client, Consumer, Draft, Message
+from skep import AsyncConsumer, Broker, Client, Consumer, Draft, Message
 from skep.client import async_hold, sync_hold
 from skep.client.async_loop import AsyncLoop
 from skep.errors import Invalid
@@ -218,13 +218,14 @@ async def test_an_error_that_will_not_pass_ends_the_loop(consume: Consume) -> No
 
 
 async def test_the_lease_of_what_is_left_is_renewed_between_messages(
-    queue: AsyncClient, broker: Broker, weather: Weather, monkeypatch: pytest.MonkeyPatch
+    consume: Consume, broker: Broker, weather: Weather, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await broker.push("orders", drafts(2))
     now = 0.0
     monkeypatch.setattr(async_hold, "monotonic", lambda: now)
+    monkeypatch.setattr(sync_hold, "monotonic", lambda: now)
 
-    async with AsyncLoop(queue, "orders", lease_seconds=30) as messages:
+    async with consume(lease_seconds=30) as messages:
         async for message in messages:
             now += 10.0
             if message.offset == 1:

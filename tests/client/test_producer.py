@@ -215,6 +215,18 @@ async def test_a_push_waits_while_there_is_no_room(gated: AsyncClient, gate: Gat
         assert (await (await third)).offset == 2
 
 
+async def test_who_does_not_wait_any_longer_takes_no_room(gated: AsyncClient, gate: Gate) -> None:
+    async with AsyncProducer(gated, linger=0, max_pending=1) as producer:
+        await producer.push("orders", Draft(b"1"))
+        impatient = await start(producer.push("orders", Draft(b"2")))
+        patient = await start(producer.push("orders", Draft(b"3")))
+
+        impatient.cancel()
+        gate.open()
+
+        assert (await (await patient)).offset == 1
+
+
 async def test_an_error_is_that_of_the_server_and_is_logged_once(
     queue: AsyncClient, broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
