@@ -20,7 +20,7 @@ from skep.client.async_client import AsyncClient
 from skep.client.lane import Accepted, Bounds, Lane, Room
 from skep.errors import Closed, Invalid, Unavailable
 from skep.model.message import Draft, Receipt
-from skep.model.names import check_id, check_name, check_text, check_transaction_id
+from skep.model.names import check_id, check_name, check_transaction_id
 from skep.wire.push import check_draft
 
 _log = logging.getLogger("skep.producer")
@@ -197,8 +197,9 @@ def _not_sent(draft: Draft, error: Exception) -> Unavailable:
 def _check(queue: str, draft: Draft) -> None:
     """Refuse now what would later fail together with all drafts of its batch."""
     check_draft("draft", draft)
-    check_text("queue", queue)
-    check_text("draft.partition", draft.partition)
+    if not isinstance(queue, str) or not isinstance(draft.partition, str):
+        check_name("queue", queue)
+        check_name("draft.partition", draft.partition)
     if draft.transaction_id is not None:
         check_transaction_id("draft.transaction_id", draft.transaction_id)
     if draft.trace_id is not None and not check_id("draft.trace_id", draft.trace_id).int:
