@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long lint sync format bench lock clean tools
+.PHONY: help run test test-long lint sync cli-docs format bench lock clean tools
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -26,9 +26,13 @@ lint: $(READY) ## Check style, types, the direction of imports and generated cod
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/generate_sync.py --check
+	$(BIN)/python -m tools.write_cli_docs --check
 
 sync: $(READY) ## Write the blocking client from the asynchronous one
 	$(BIN)/python tools/generate_sync.py
+
+cli-docs: $(READY) ## Write into docs/cli.md what the commands say about themselves
+	$(BIN)/python -m tools.write_cli_docs
 
 format: $(READY) ## Put the code into shape
 	$(BIN)/ruff check --fix .

@@ -44,6 +44,8 @@ class Settings:
 
     encryption_keys: str | None = None
     """A file with a line ``id:64 hex digits`` per key; the first one encrypts."""
+    backup_directory: str | None = None
+    """Where backups may be made over HTTP; nowhere if it is not set."""
     body_bytes: int = 16 << 20
     payload_bytes: int = 4 << 20
     receive_seconds: float = 10.0

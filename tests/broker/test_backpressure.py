@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from skep import Broker, Draft, Limits
+from skep import Broker, Delivery, Draft, Limits, Verdict
 from skep.core.committer import ROUND_BYTES, ROUND_CHANGES
 from skep.errors import Closed, OutcomeUnknown, Overloaded, Unavailable
 from skep.testing.clock import ManualClock
@@ -48,6 +48,14 @@ def large(kilobytes: int = 4, partition: str = "alice") -> list[Draft]:
     return [Draft(b"x" * kilobytes * KB, partition)]
 
 
+def given_up(delivery: Delivery) -> list[Verdict]:
+    """Verdicts with a long reason for each message of a delivery."""
+    return [
+        Verdict(message.partition_number, message.offset, "dead_letter", "x" * 2000)
+        for message in delivery.messages
+    ]
+
+
 # What waits is bounded.
 
 
@@ -65,6 +73,34 @@ async def test_a_push_is_refused_when_more_waits_for_the_store_than_may(
     held.release()
     assert [(await push)[0].offset for push in taken] == [0, 1]
     assert (await narrow.queues.stats("orders")).pushed == 2
+
+
+async def test_the_data_of_a_trace_counts_in_what_waits(narrow: Broker, held: HeldStore) -> None:
+    (receipt,) = await narrow.push("orders", drafts(1))
+    held.hold()
+    taken = await start(narrow.traces.record(receipt.id, "charged", b"x" * 8 * KB))
+
+    with pytest.raises(Overloaded):
+        await narrow.traces.record(receipt.id, "charged", b"x" * 8 * KB)
+
+    held.release()
+    await taken
+    assert len(await narrow.traces.events(receipt.id)) == 1
+
+
+async def test_the_reasons_of_dead_letters_count_in_what_waits(
+    narrow: Broker, held: HeldStore
+) -> None:
+    await narrow.push("orders", [*drafts(5, "alice"), *drafts(5, "bob")])
+    first, second = await pop(narrow, batch=5), await pop(narrow, batch=5)
+    held.hold()
+    taken = await start(narrow.settle(first, given_up(first)))
+
+    with pytest.raises(Overloaded):
+        await narrow.settle(second, given_up(second))
+
+    held.release()
+    assert (await taken).dead_letters == 5
 
 
 async def test_the_commit_under_way_counts_until_it_has_returned(

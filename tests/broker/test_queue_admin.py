@@ -1,12 +1,14 @@
 """Queues: configuring, looking at, clearing and deleting them."""
 
 import asyncio
+import gc
 from typing import Any
 
 import msgspec
 import pytest
 
 from skep import Broker, Draft, Queue, QueueOptions
+from skep.core.state import QueueState
 from skep.errors import (
     GroupNotFound,
     Invalid,
@@ -28,6 +30,7 @@ from tests.broker.build import (
     pop,
     pop_all,
 )
+from tests.broker.held import HeldStore
 
 EVERY_OPTION: dict[str, Any] = {
     "lease_time": 7,
@@ -432,6 +435,21 @@ async def test_the_first_pop_of_a_group_from_a_queue_that_is_being_deleted_finds
     )
 
     assert found is None
+
+
+async def test_deleted_queues_do_not_stay_in_memory_because_leases_were_out(
+    held: HeldStore,
+) -> None:
+    async with make_broker(held) as queue:
+        for n in range(300):
+            await queue.push(f"orders-{n}", drafts(1))
+            await pop(queue, f"orders-{n}")
+            await queue.queues.delete(f"orders-{n}")
+
+        gc.collect()
+        kept = sum(isinstance(known, QueueState) for known in gc.get_objects())
+
+        assert kept < 150
 
 
 async def test_of_two_who_delete_a_queue_at_once_one_is_told_that_it_is_gone(

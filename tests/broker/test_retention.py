@@ -8,6 +8,7 @@ import pytest
 
 from skep import Broker, Draft
 from skep.errors import MessageNotFound
+from skep.model.names import SECOND
 from skep.model.queue import Removal
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
@@ -24,6 +25,7 @@ from tests.broker.build import (
 
 MINUTE = 60
 HOUR = 3600
+DAY = 24 * HOUR
 
 
 async def keep(queue: Broker, **options: Any) -> None:
@@ -514,3 +516,21 @@ async def test_traces_of_a_message_go_with_it(queue: Broker, clock: ManualClock)
 
     assert await queue.traces.events(receipt.id) == []
     assert await queue.traces.named("checkout") == []
+
+
+async def test_the_history_of_removals_reaches_back_ninety_days(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await queue.queues.configure("orders", retention_enabled=True, retention_seconds=1)
+    for _ in range(4):
+        await queue.push("orders", drafts(1))
+        clock.advance(30 * DAY)
+        await queue.sweep()
+
+    found = await queue.queues.removals("orders")
+
+    ages = [(clock.now() - line.executed_at) // SECOND // DAY for line in found]
+    assert ages == [0, 30, 60, 90]
+    clock.advance(1)
+    await queue.sweep()
+    assert len(await queue.queues.removals("orders")) == 3

@@ -73,6 +73,17 @@ async def test_a_trace_shows_no_more_messages_than_asked_for(queue: Broker) -> N
     assert payloads(await queue.traces.messages(TRACE, limit=3)) == [b"0", b"1", b"2"]
 
 
+async def test_messages_of_queues_that_are_not_seen_do_not_count_towards_the_limit(
+    queue: Broker,
+) -> None:
+    for name, payload in (("orders", b"a"), ("payments", b"b"), ("payments", b"c")):
+        await queue.push(name, [Draft(payload, trace_id=TRACE)])
+
+    found = await queue.traces.messages(TRACE, sees=lambda name: name == "payments", limit=1)
+
+    assert payloads(found) == [b"b"]
+
+
 async def test_a_trace_loses_what_was_removed(queue: Broker) -> None:
     receipts = await queue.push("orders", [traced(b"a"), traced(b"b"), traced(b"c", "bob")])
 

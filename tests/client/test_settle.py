@@ -159,3 +159,29 @@ async def test_what_makes_no_sense_is_refused_by_name(
         await getattr(broker, call)(*arguments)
 
     assert over_http.value.field == in_process.value.field == field
+
+
+async def test_a_whole_lease_is_failed_by_its_id(client: AsyncClient, delivery: Delivery) -> None:
+    settlement = await client.settle_all(lease_of(delivery), "failed", error="no")
+
+    assert settlement.retry_at is not None
+    assert settlement.released
+
+
+async def test_a_whole_lease_is_given_back_by_its_id(
+    client: AsyncClient, delivery: Delivery
+) -> None:
+    settlement = await client.settle_all(lease_of(delivery), "retry")
+
+    assert settlement.released
+    assert offsets(await client.pop("orders", batch=3)) == [0, 1, 2]
+
+
+async def test_a_lease_that_holds_nothing_is_lost(client: AsyncClient) -> None:
+    with pytest.raises(LeaseLost):
+        await client.settle_all(str(uuid4()), "failed")
+
+
+async def test_a_status_that_is_none_is_refused(client: AsyncClient, delivery: Delivery) -> None:
+    with pytest.raises(Invalid, match="status"):
+        await client.settle_all(delivery, "lost")  # type: ignore[arg-type]

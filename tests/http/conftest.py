@@ -10,6 +10,7 @@ from skep.testing.clock import ManualClock
 from tests.broker.build import make_broker
 from tests.http.build import Client, open_client
 from tests.http.door import Hand, door
+from tests.http.scene import Scene, make_scene
 
 
 @pytest.fixture
@@ -38,3 +39,8 @@ async def broker(store: MemoryStore) -> AsyncIterator[Broker]:
 async def client(broker: Broker) -> AsyncIterator[Client]:
     async with open_client(broker) as client:
         yield client
+
+
+@pytest.fixture
+async def scene(broker: Broker, store: MemoryStore, clock: ManualClock) -> Scene:
+    return await make_scene(broker, store, clock)

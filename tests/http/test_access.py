@@ -1,146 +1,23 @@
-"""Who may do what: every route, every role, queues that are one's own and queues that are not."""
+"""Who may do what: queues that are named in other ways than the matrix of routes tries."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 import httpx
 import pytest
 
-from skep import Broker
-from skep.http.access import ROLES, Permission, Principal
-from skep.http.app import App
-from skep.http.routes import all_routes
-from skep.http.routing import Route
-from skep.store.memory import MemoryStore
-from skep.testing.clock import ManualClock
-from tests.http.examples import EXAMPLES, Example, Place, make_place
-from tests.http.guarded import knock, make_app
+from skep.http.access import Principal
+from tests.http.guarded import knock
+from tests.http.place import Place
+from tests.http.scene import OTHER, OWN, Scene
 from tests.http.signing import bearer, sign
-
-OWN, OTHER = "orders", "payments"
-GRANTS: dict[str, list[str] | None] = {"all queues": None, "own": ["mail", f"{OWN[:3]}*"]}
-ROUTES = [pytest.param(route, id=f"{route.method} {route.path}") for route in all_routes()]
-RIGHTS = {
-    "monitor": {Permission.STATUS},
-    "reader": {Permission.STATUS, Permission.READ},
-    "producer": {Permission.PUSH},
-    "consumer": {Permission.POP},
-    "operator": {Permission.STATUS, Permission.READ, Permission.OPERATE},
-    "admin": set(Permission),
-    "read-only": {Permission.STATUS, Permission.READ},
-    "read-write": set(Permission) - {Permission.ADMIN},
-}
-
-
-@dataclass(frozen=True)
-class Scene:
-    """Two queues with something to do in each, and the door in front of them."""
-
-    broker: Broker
-    store: MemoryStore
-    app: App
-    own: Place
-    other: Place
-
-    def kept(self) -> dict[str, str]:
-        """All that is stored. If it is the same later, nothing was written."""
-        return {name: repr(value) for name, value in vars(self.store).items()}
-
-
-@pytest.fixture
-async def scene(broker: Broker, store: MemoryStore, clock: ManualClock) -> Scene:
-    own, other = await make_place(broker, OWN), await make_place(broker, OTHER)
-    return Scene(broker, store, make_app(broker, clock), own, other)
-
-
-def example_of(route: Route) -> Example:
-    return EXAMPLES[route.method, route.path]
-
-
-async def call(scene: Scene, route: Route, place: Place, **headers: str) -> httpx.Response:
-    example = example_of(route)
-    body = {"json": example.body(place)} if example.body else {}
-    async with knock(scene.app, **headers) as client:
-        return await client.request(route.method, example.path_of(route, place), **body)
 
 
 async def send(scene: Scene, path: str, body: Any, **token: Any) -> httpx.Response:
     """Post something as alice, who may see her own queue only."""
     async with knock(scene.app, **bearer(sign(**{"queues": [OWN]} | token))) as client:
         return await client.post(path, json=body)
-
-
-def is_allowed(route: Route, role: str, queues: list[str] | None, place: Place) -> bool:
-    example = example_of(route)
-    if not example.needs(route) <= ROLES.get(role, frozenset()):
-        return False
-    if queues is None or example.about == "what he sees":
-        return True
-    return example.about == "one queue" and Principal(None, frozenset(), tuple(queues)).sees(
-        place.queue
-    )
-
-
-# The matrix.
-
-
-@pytest.mark.parametrize("place", [OWN, OTHER])
-@pytest.mark.parametrize("grant", GRANTS)
-@pytest.mark.parametrize("role", [*ROLES, "stranger"])
-@pytest.mark.parametrize("route", ROUTES)
-async def test_a_route_does_what_the_role_and_the_queues_allow_and_nothing_else(
-    route: Route, role: str, grant: str, place: str, scene: Scene
-) -> None:
-    token = sign(role=role, queues=GRANTS[grant])
-    about = scene.own if place == OWN else scene.other
-    before = scene.kept()
-
-    answer = await call(scene, route, about, **bearer(token))
-
-    if is_allowed(route, role, GRANTS[grant], about):
-        assert answer.status_code == route.status, answer.text
-        assert (scene.kept() != before) == example_of(route).writes
-        assert GRANTS[grant] is None or OTHER not in answer.text
-    else:
-        assert answer.status_code == 403
-        assert scene.kept() == before
-        assert place not in answer.text
-
-
-@pytest.mark.parametrize("route", ROUTES)
-async def test_who_shows_nothing_may_use_only_what_needs_nothing(
-    route: Route, scene: Scene
-) -> None:
-    before = scene.kept()
-
-    answer = await call(scene, route, scene.own)
-
-    assert (answer.status_code == 401) == (route.needs is not Permission.NONE)
-    assert scene.kept() == before
-
-
-@pytest.mark.parametrize("route", ROUTES)
-async def test_a_route_is_refused_before_its_body_is_read(route: Route, scene: Scene) -> None:
-    path = example_of(route).path_of(route, scene.own)
-
-    async with knock(scene.app, **bearer(sign(role="stranger"))) as client:
-        answer = await client.request(route.method, path, content=b"not JSON")
-
-    assert (answer.status_code == 403) == (route.needs is not Permission.NONE)
-
-
-def test_every_route_has_an_example_and_every_example_a_route() -> None:
-    assert set(EXAMPLES) == {(route.method, route.path) for route in all_routes()}
-
-
-def test_roles_allow_what_is_written_here() -> None:
-    assert ROLES == RIGHTS
-
-
-def test_no_role_but_the_highest_may_delete() -> None:
-    assert [role for role in ROLES if Permission.ADMIN in ROLES[role]] == ["admin"]
 
 
 # Names of queues.

@@ -1,13 +1,16 @@
 """What all routes have in common."""
 
+import msgspec
 import pytest
 
 from skep.http.access import Permission
 from skep.http.routes import all_routes
 from skep.http.routing import Route
+from tests.http.build import Client, somebody
 
-HEALTH = {"/health", "/health/live", "/health/ready", "/metrics", "/metrics/prometheus"}
-ABOUT = {"/openapi.json", "/docs", "/docs.css"}
+PAGES = {"/metrics/prometheus", "/openapi.json", "/docs", "/docs.css"}
+"""What is not described as JSON is."""
+OPEN = {"/health", "/health/live", "/health/ready", "/metrics", *PAGES}
 OF_QUEEN = """
 POST /api/v1/configure
 DELETE /api/v1/resources/queues/{}
@@ -57,9 +60,19 @@ GET /metrics/prometheus
 """
 
 
+def name(route: Route) -> str:
+    return f"{route.method} {route.path}"
+
+
 def shape(route: Route) -> str:
     path = "/".join("{}" if part.startswith("{") else part for part in route.path.split("/"))
     return f"{route.method} {path}"
+
+
+def test_every_route_is_there_once() -> None:
+    shapes = [shape(route) for route in all_routes()]
+
+    assert sorted(shapes) == sorted(set(shapes))
 
 
 @pytest.mark.parametrize("asked", OF_QUEEN.split("\n")[1:-1])
@@ -70,4 +83,25 @@ def test_what_queens_clients_call_is_there(asked: str) -> None:
 def test_only_health_metrics_and_documentation_are_open_to_everybody() -> None:
     found = {route.path for route in all_routes() if route.needs is Permission.NONE}
 
-    assert found == HEALTH | ABOUT
+    assert found == OPEN
+
+
+@pytest.mark.parametrize("route", all_routes(), ids=name)
+def test_a_route_says_what_it_does_and_gives(route: Route) -> None:
+    assert route.about.endswith(".")
+    answers = route.answer if isinstance(route.answer, tuple) else (route.answer,)
+    # What cannot be described here could not be documented either.
+    msgspec.json.schema_components([kind for kind in (route.query, *answers) if kind is not None])
+    assert (route.answer is None) == (route.path in PAGES)
+
+
+@pytest.mark.parametrize("route", all_routes(), ids=name)
+async def test_a_route_is_closed_to_who_may_nothing(client: Client, route: Route) -> None:
+    if route.needs is Permission.NONE:
+        return
+    client.badge.principal = somebody()
+    path = "/".join("x" if part.startswith("{") else part for part in route.path.split("/"))
+
+    problem = await client.ask(route.method, path, 403)
+
+    assert problem["type"] == "Forbidden"

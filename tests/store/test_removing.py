@@ -245,6 +245,23 @@ async def test_no_line_of_history_is_written_for_a_queue_that_is_gone(
     assert await store.removals(orders.number, limit=10) == []
 
 
+async def test_old_lines_of_history_are_forgotten_oldest_first_and_some_at_a_time(
+    store: Store, orders: Queue, alice: Partition
+) -> None:
+    lines = [
+        Removal(queue=orders.number, partition=alice.number, kind="age", messages=1, executed_at=n)
+        for n in range(5)
+    ]
+    for line in lines:
+        await store.record_removal(line)
+
+    forgotten = [await store.forget_removals(orders.number, 3, limit=2) for _ in range(3)]
+
+    assert forgotten == [2, 1, 0]
+    assert await store.removals(orders.number, limit=9) == [lines[4], lines[3]]
+    assert await store.forget_removals(UNKNOWN, 3, limit=2) == 0
+
+
 # One message.
 
 

@@ -1,11 +1,6 @@
-"""``skep``: the commands, and how they end."""
+"""``skep``: how it starts."""
 
 import sys
-
-from skep.errors import SkepError, Unavailable
-
-EXIT_FAILED = 1
-EXIT_UNAVAILABLE = 3
 
 
 def main() -> None:
@@ -14,8 +9,4 @@ def main() -> None:
         from skep.cli.commands import app
     except ImportError as missing:
         sys.exit(f"skep: install skep[server] for the command line ({missing.name} is missing)")
-    try:
-        app()
-    except SkepError as error:
-        sys.stderr.write(f"skep: {error}\n")
-        sys.exit(EXIT_UNAVAILABLE if isinstance(error, Unavailable) else EXIT_FAILED)
+    app(prog_name="skep")

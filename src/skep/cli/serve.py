@@ -101,7 +101,10 @@ async def run(settings: Settings) -> None:
         limits=Limits(payload_bytes=settings.payload_bytes),
         sweep_interval=settings.sweep_seconds,
     ) as broker:
-        app = App(broker, all_routes(), authenticator=authenticator, origins=origins, limits=limits)
+        routes = all_routes(
+            backup_directory=Path(settings.backup_directory) if settings.backup_directory else None
+        )
+        app = App(broker, routes, authenticator=authenticator, origins=origins, limits=limits)
         server = Server(app, broker, address, limits=limits, started=partial(welcome, settings))
         _spare_the_collector()
         await server.serve()

@@ -30,6 +30,7 @@ from skep.model.names import QUEUE_MODE
 from skep.model.operation import (
     Operation,
     Settlement,
+    Status,
     Transaction,
     Verdict,
     lease_id_of,
@@ -37,7 +38,7 @@ from skep.model.operation import (
     verdicts_on,
 )
 from skep.wire import paths
-from skep.wire.ack import ExtendBody, Extended, SettleBody, from_verdicts
+from skep.wire.ack import ExtendBody, Extended, SettleBody, from_verdicts, to_settle_body
 from skep.wire.pop import Delivered, Popping, to_delivery
 from skep.wire.problem import from_problem
 from skep.wire.push import (
@@ -48,6 +49,7 @@ from skep.wire.push import (
     to_receipts,
     to_receipts_of_repetition,
 )
+from skep.wire.system import BackupAnswer, BackupBody
 from skep.wire.transaction import (
     TransactionAnswer,
     TransactionBody,
@@ -165,8 +167,8 @@ class Client:
     def ack(self, lease: Delivery | str, messages: Iterable[Message] | None = None) -> Settlement:
         """Acknowledge messages of a delivery; all of them if none are named."""
         if messages is None:
-            return self._settle(lease, None)
-        return self._settle(lease, verdicts_on(messages, "completed"))
+            return self.settle_all(lease, "completed")
+        return self.settle(lease, verdicts_on(messages, "completed"))
 
     def fail(
         self,
@@ -180,7 +182,7 @@ class Client:
         If all that was delivered of a partition fails it comes again after the queue's
         ``retry_delay``, up to ``retry_limit`` times. If only some do, these become dead letters.
         """
-        return self._settle(lease, verdicts_on(messages_of(lease, messages), "failed", error))
+        return self.settle(lease, verdicts_on(messages_of(lease, messages), "failed", error))
 
     def settle(self, lease: Delivery | str, verdicts: Sequence[Verdict]) -> Settlement:
         """Say of each message what became of it. A late call raises ``LeaseLost``.
@@ -188,7 +190,11 @@ class Client:
         If an answer is lost it is repeated, and counts what the repetition found to do. If the
         repetition comes too late nobody knows whether the first was in time: ``OutcomeUnknown``.
         """
-        return self._settle(lease, verdicts)
+        return self._settle(lease, SettleBody(verdicts=from_verdicts(verdicts)))
+
+    def settle_all(self, lease: Delivery | str, status: Status, *, error: str = "") -> Settlement:
+        """Say the same of all that a lease holds, also if only its id is at hand."""
+        return self._settle(lease, to_settle_body(status, error))
 
     def extend(self, lease: Delivery | str, seconds: int) -> datetime:
         """Keep a lease for at least ``seconds`` from now; return when it ends."""
@@ -225,8 +231,15 @@ class Client:
             raise from_problem(done.problem)
         return to_transaction(operations, done)
 
-    def _settle(self, lease: Delivery | str, verdicts: Sequence[Verdict] | None) -> Settlement:
-        body = SettleBody(verdicts=None if verdicts is None else from_verdicts(verdicts))
+    def backup(self, path: str) -> str:
+        """Let the server copy its store to ``path`` below its backup directory; return where.
+
+        There must be nothing at ``path`` yet. Work goes on meanwhile.
+        """
+        answer = self._send(post(paths.BACKUP, BackupBody(path=path), repeatable=False))
+        return answer.decode(BackupAnswer).path
+
+    def _settle(self, lease: Delivery | str, body: SettleBody) -> Settlement:
         request = post(paths.settle(lease_id_of(lease)), body, repeatable=True)
         answer = self._send(request)
         return answer.decode(Settlement)

@@ -39,10 +39,15 @@ class Addresses:
     def held(self, lease_id: LeaseId, partition: int) -> list[Offset]:
         """The offsets of a partition that a lease holds and that are not settled."""
         place = self._held(lease_id, partition)
-        if place is None:
-            return []
-        consumer = place[0].consumer(place[1])
-        return list(ranges.missing(consumer.acked, consumer.cursor, consumer.run_end))
+        return [] if place is None else _open(place)
+
+    def all_held(self, lease_id: LeaseId) -> list[tuple[int, Offset]]:
+        """All that a lease holds and that is not settled, as partition and offset."""
+        return [
+            (place[1].number, offset)
+            for place in self._catalogue.holding(lease_id)
+            for offset in _open(place)
+        ]
 
     async def offsets(
         self, lease_id: LeaseId, partition: int, transaction_ids: Sequence[str]
@@ -81,6 +86,12 @@ class Addresses:
         if number == partition.number and partition.start <= offset < partition.end:
             return offset
         return await self._store.find_offset(partition.number, chosen)
+
+
+def _open(place: Held) -> list[Offset]:
+    """The offsets of a run that are not settled."""
+    consumer = place[0].consumer(place[1])
+    return list(ranges.missing(consumer.acked, consumer.cursor, consumer.run_end))
 
 
 def _by_id(segments: list[Segment]) -> dict[str, Offset]:

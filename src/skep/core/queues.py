@@ -145,7 +145,7 @@ class Queues:
         await self._catalogue.forget_queue(queue)
 
     async def removals(self, queue: str, *, limit: int = 100) -> Sequence[Removal]:
-        """The retention history, newest first."""
+        """The retention history of the last 90 days, newest first."""
         check_count("limit", limit, least=1, most=MAX_REMOVALS)
         return await self._store.removals(self._catalogue.queue(queue).config.number, limit=limit)
 

@@ -11,7 +11,7 @@ from skep.core.waiting import Waiting
 from skep.model.names import Instant
 from skep.store.clock import Clock, Timer
 
-_SLACK = 1000
+_SLACK = 100
 """Timers that may lie dead in the heap besides as many as there are live ones."""
 
 
@@ -67,6 +67,7 @@ class Scheduler:
         self._waiting.wake_group(group.queue.config.number, group.name)
         self._armed -= len(group.armed)
         group.armed, group.ready = {}, Ready()
+        self._throw_out()
 
     def close(self) -> None:
         if self._timer:
@@ -83,12 +84,16 @@ class Scheduler:
         self._set_timer()
 
     def _disarm(self, group: GroupState, number: int) -> None:
-        """Forget a timer. What it left in the heap is thrown out when it is too much."""
+        """Forget a timer; it stays in the heap until it is thrown out."""
         if group.armed.pop(number, None) is None:
             return
         self._armed -= 1
         if not group.armed:
             group.armed = {}
+        self._throw_out()
+
+    def _throw_out(self) -> None:
+        """Leave no more dead timers in the heap than live ones: each keeps its group in memory."""
         if len(self._heap) > 2 * self._armed + _SLACK:
             self._heap = [e for e in self._heap if e[2].armed.get(e[3].number) == e[0]]
             heapq.heapify(self._heap)

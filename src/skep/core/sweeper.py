@@ -1,4 +1,4 @@
-"""Removing what is old: messages past their retention, messages that waited too long, old keys."""
+"""Removing what is old: messages past their retention or that waited too long, keys, history."""
 
 import asyncio
 import logging
@@ -15,6 +15,9 @@ RETENTION = "retention"
 COMPLETED = "completed"
 KEEP_OUTCOMES = 24 * 3600 * SECOND
 """How long a transaction may be repeated under its idempotency key."""
+
+KEEP_REMOVALS = 90 * 24 * 3600 * SECOND
+"""How far the retention history reaches back."""
 
 _STEP = 1000
 _log = logging.getLogger("skep.sweeper")
@@ -43,8 +46,11 @@ class Sweeper:
     async def sweep(self) -> int:
         """Remove what is due now; return how many messages left their queues."""
         removed = 0
-        for queue in list(self._catalogue.queues.values()):
+        for count, queue in enumerate(list(self._catalogue.queues.values())):
+            if count % _STEP == _STEP - 1:
+                await asyncio.sleep(0)
             removed += await self._sweep_queue(queue)
+            await self._sweep_history(queue)
         horizon = self._store.clock.now() - KEEP_OUTCOMES
         while await self._store.forget_outcomes(horizon, limit=_STEP) == _STEP:
             pass
@@ -69,6 +75,14 @@ class Sweeper:
                 # It must not keep what comes after it from being swept.
                 _log.error("%s/%s was not swept: %s", queue.config.name, partition.name, error)
         return removed
+
+    async def _sweep_history(self, queue: QueueState) -> None:
+        number, horizon = queue.config.number, self._store.clock.now() - KEEP_REMOVALS
+        try:
+            while await self._store.forget_removals(number, horizon, limit=_STEP) == _STEP:
+                pass
+        except Corrupted as error:
+            _log.error("the history of %s was not swept: %s", queue.config.name, error)
 
     async def _sweep_partition(self, partition: PartitionState) -> int:
         options = partition.queue.config.options

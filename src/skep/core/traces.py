@@ -9,6 +9,7 @@ from skep.core.catalogue import Catalogue
 from skep.core.committer import Committer
 from skep.core.limits import Limits
 from skep.core.messages import Messages
+from skep.core.metrics import Sees
 from skep.core.reading import Reading
 from skep.errors import Invalid, MessageNotFound
 from skep.model.address import address_of
@@ -40,16 +41,26 @@ class Traces:
         self._reading = reading
         self._limits = limits
 
-    async def messages(self, trace_id: UUID, *, limit: int = 1000) -> list[Message]:
-        """The messages with a trace id, of all queues, in the order in which they were pushed."""
+    async def messages(
+        self, trace_id: UUID, *, sees: Sees | None = None, limit: int = 1000
+    ) -> list[Message]:
+        """The messages with a trace id, of all queues, in the order in which they were pushed.
+
+        With ``sees`` only those of some queues: the others do not count towards the limit.
+        """
         check_count("limit", limit, least=1, most=MAX_EVENTS)
         check_id("trace_id", trace_id)
+        most = limit if sees is None else MAX_EVENTS
         found: list[Message] = []
-        for number, offset in await self._store.find_trace(trace_id.bytes, limit=limit):
+        for number, offset in await self._store.find_trace(trace_id.bytes, limit=most):
             partition = self._catalogue.partitions.get(number)
-            message = partition and await self._reading.message(partition, offset)
+            if partition is None or not (sees is None or sees(partition.queue.config.name)):
+                continue
+            message = await self._reading.message(partition, offset)
             if message:
                 found.append(message)
+            if len(found) == limit:
+                break
         return sorted(found, key=lambda m: (m.created_at, m.partition_number, m.offset))
 
     async def record(

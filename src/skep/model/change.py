@@ -99,12 +99,14 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def weight(self) -> int:
         """Roughly how many bytes it keeps in memory until it is committed."""
-        appended = sum(
-            weight_of(len(payloads), sum(map(len, payloads)))
-            for payloads in (append.columns.payloads for append in self.appends)
+        columns = [append.columns.payloads for append in self.appends]
+        return (
+            CHANGE_WEIGHT
+            + sum(weight_of(len(payloads), sum(map(len, payloads))) for payloads in columns)
+            + sum(len(event.data) for event in self.traces)
+            + sum(len(letter.error) for letter in self.dead_letters)
+            + sum(len(entry.value or b"") for entry in self.entries)
         )
-        kept = sum(len(entry.value or b"") for entry in self.entries)
-        return CHANGE_WEIGHT + appended + kept
 
 
 class Appended(msgspec.Struct, frozen=True, array_like=True, gc=False):

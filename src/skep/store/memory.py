@@ -5,7 +5,7 @@ Nothing survives the process. Everything else is as the protocol says.
 
 import bisect
 from collections.abc import Iterable, Sequence
-from itertools import count
+from itertools import count, takewhile
 from pathlib import Path
 from typing import NoReturn
 from uuid import uuid4
@@ -276,6 +276,12 @@ class MemoryStore:
     async def record_removal(self, removal: Removal) -> None:
         if removal.queue in self._queues:
             self._removals.setdefault(removal.queue, []).append(removal)
+
+    async def forget_removals(self, queue: int, before: Instant, *, limit: int) -> int:
+        kept = self._removals.get(queue, [])
+        old = sum(1 for _ in takewhile(lambda line: line.executed_at < before, kept[:limit]))
+        del kept[:old]
+        return old
 
     # Dead letters, traces, idempotency.
 

@@ -165,6 +165,10 @@ class Store(Protocol):
         """
         ...
 
+    async def forget_removals(self, queue: int, before: Instant, *, limit: int) -> int:
+        """Drop lines of a queue's history from before then, oldest first; return how many."""
+        ...
+
     # Dead letters, traces, idempotency.
 
     async def dead_letters(

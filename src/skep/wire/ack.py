@@ -9,7 +9,7 @@ import msgspec
 
 from skep.errors import Invalid
 from skep.model.address import MAX_PARTITION, partition_id, partition_of
-from skep.model.names import check_count
+from skep.model.names import check_count, check_text
 from skep.model.operation import Status, Verdict
 from skep.wire.body import Body
 
@@ -86,9 +86,12 @@ class WireVerdict(Body, frozen=True, kw_only=True):
 
 
 class SettleBody(Body, frozen=True, kw_only=True):
-    """``verdicts`` on messages of a lease; without any, all that it holds is completed."""
+    """``verdicts`` on messages of a lease; without any, ``status`` is the verdict on all that it
+    holds."""
 
     verdicts: list[WireVerdict] | None = None
+    status: WireStatus = "completed"
+    error: str | None = None
 
 
 def to_verdicts(verdicts: Sequence[WireVerdict]) -> list[Verdict]:
@@ -117,3 +120,10 @@ def _wire_verdict(index: int, verdict: Verdict) -> WireVerdict:
         status=WIRE_STATUS[verdict.status],
         error=verdict.error or None,
     )
+
+
+def to_settle_body(status: Status, error: str) -> SettleBody:
+    """The same verdict on all that a lease holds."""
+    if status not in WIRE_STATUS:
+        raise Invalid("status", f"{status!r} is none of {sorted(WIRE_STATUS)}")
+    return SettleBody(status=WIRE_STATUS[status], error=check_text("error", error) or None)

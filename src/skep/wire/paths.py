@@ -4,6 +4,7 @@ from urllib.parse import quote
 
 API = "/api/v1"
 PUSH = f"{API}/push"
+BACKUP = f"{API}/system/backup"
 TRANSACTION = f"{API}/transaction"
 
 

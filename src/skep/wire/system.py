@@ -1,5 +1,9 @@
 """``/api/v1/system``"""
 
+from typing import Annotated
+
+import msgspec
+
 from skep.wire.body import Body
 
 
@@ -22,3 +26,15 @@ class MaintenanceAnswer(Body, frozen=True, kw_only=True):
     buffer_healthy: bool = True
     buffer_stats: BufferStats
     message: str
+
+
+class BackupBody(Body, frozen=True, kw_only=True):
+    """``path`` is below the backup directory of the server; there must be nothing yet."""
+
+    path: Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
+
+
+class BackupAnswer(Body, frozen=True, kw_only=True):
+    """Where the backup is, on the server."""
+
+    path: str

@@ -1,9 +1,12 @@
 """What the door answers, one file per subject."""
 
+from pathlib import Path
+
 from skep.http.routes import (
     about,
     ack,
     analytics,
+    backup,
     dead_letters,
     groups,
     health,
@@ -21,7 +24,7 @@ from skep.http.routes import (
 from skep.http.routing import Route
 
 
-def all_routes() -> tuple[Route, ...]:
+def all_routes(*, backup_directory: Path | None = None) -> tuple[Route, ...]:
     """Everything that the door can do, and the pages that describe it."""
     routes = (
         *push.ROUTES,
@@ -30,6 +33,7 @@ def all_routes() -> tuple[Route, ...]:
         *transaction.ROUTES,
         *streams.ROUTES,
         *system.ROUTES,
+        backup.backup_route(backup_directory),
         *queues.ROUTES,
         *resources.ROUTES,
         *groups.ROUTES,

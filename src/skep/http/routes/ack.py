@@ -133,12 +133,23 @@ def _names(broker: Broker, item: AckItem) -> tuple[str | None, str | None]:
 
 
 async def settle(call: Call) -> Reply:
-    """Settle messages of a lease by offset, or all that it holds as completed."""
+    """Settle messages of a lease by offset, or all that it holds alike."""
     body: SettleBody = call.body
     lease_id = check_lease_id("leaseId", call.params["lease"])
-    if body.verdicts is None:
+    if body.verdicts is not None:
+        return Reply(await call.broker.settle(lease_id, to_verdicts(body.verdicts)))
+    if STATUS[body.status] == "completed":
         return Reply(await call.broker.ack(lease_id))
-    return Reply(await call.broker.settle(lease_id, to_verdicts(body.verdicts)))
+    return Reply(await call.broker.settle(lease_id, _verdicts_on_all(call, lease_id)))
+
+
+def _verdicts_on_all(call: Call, lease_id: LeaseId) -> list[Verdict]:
+    """The same verdict on all that a lease holds."""
+    status, error = STATUS[call.body.status], call.body.error or ""
+    held = call.broker.addresses.all_held(lease_id)
+    if not held:
+        raise LeaseLost(lease_id)
+    return [Verdict(partition, offset, status, error) for partition, offset in held]
 
 
 async def extend(call: Call) -> Reply:

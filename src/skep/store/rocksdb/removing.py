@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, takewhile
 
 import msgspec
 from rocksdict import WriteBatch
 
-from skep.model.names import Offset
+from skep.model.names import Instant, Offset
 from skep.model.queue import Partition, Removal
 from skep.model.segment import Segment
 from skep.store.rocksdb import columns, keys
@@ -80,6 +80,18 @@ class RemovingRows(LogRows, TraceRows):
         batch.put(keys.removal_key(removal.queue, self.next_number()), encode(removal))
         self._write(batch)
         await self._db.sync()
+
+    async def forget_removals(self, queue: int, before: Instant, *, limit: int) -> int:
+        prefix = b"r" + keys.pack(queue)
+        first = islice(self._db.scan(prefix, keys.after(prefix)), limit)
+        old = list(takewhile(lambda line: _removal(line[1]).executed_at < before, first))
+        if old:
+            batch = WriteBatch(raw_mode=True)
+            for key, _ in old:
+                batch.delete(key)
+            self._write(batch)
+            await self._db.sync()
+        return len(old)
 
     async def delete_queue(self, queue: int) -> None:
         batch = WriteBatch(raw_mode=True)

@@ -1,0 +1,53 @@
+"""How commands end: a line for people, a number for programs."""
+
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from skep.errors import Forbidden, NotFound, SkepError, Unauthenticated, Unavailable
+
+FAILED = 1
+UNAVAILABLE = 3
+NOTHING_FOUND = 4
+
+EXIT_CODES = {
+    0: "done",
+    FAILED: "refused or failed",
+    2: "wrong usage",
+    UNAVAILABLE: "the server cannot be reached or is overloaded; nothing was written",
+    NOTHING_FOUND: "nothing found",
+}
+
+
+class Commands(TyperGroup):
+    """A tree of commands in which an error of ours ends with one line and a number."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except SkepError as error:
+            complain(f"{error}{_advice(error)}")
+            raise typer.Exit(code_of(error)) from None
+
+
+def code_of(error: SkepError) -> int:
+    if isinstance(error, Unavailable):
+        return UNAVAILABLE
+    return NOTHING_FOUND if isinstance(error, NotFound) else FAILED
+
+
+def complain(words: str) -> None:
+    """Say on stderr, in one line, what is wrong and what to do."""
+    sys.stderr.write(f"skep: {' '.join(words.split())}\n")
+
+
+def _advice(error: SkepError) -> str:
+    if isinstance(error, Unauthenticated):
+        return "; give a token or a key with --token or SKEP_TOKEN"
+    if isinstance(error, Forbidden):
+        return "; use a token or a key that does"
+    if "cannot be reached" in str(error):
+        return "; start one with skep serve, or name another with --url or SKEP_URL"
+    return ""

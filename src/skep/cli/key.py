@@ -1,0 +1,95 @@
+"""``skep key``: the file of API keys that a server reads."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skep.cli import output
+from skep.cli.connect import Json
+from skep.http.access import ROLES
+from skep.http.key_file import add_key, revoke_key
+from skep.http.keys import create_key, read_keys
+
+app = typer.Typer(no_args_is_help=True, help="Make, list and revoke API keys.")
+
+File = Annotated[
+    Path, typer.Option("--file", envvar="SKEP_API_KEYS", help="The file with the keys.")
+]
+Roles = Annotated[
+    list[str], typer.Option("--role", help=f"What it may do: {', '.join(ROLES)}. Can be repeated.")
+]
+Queues = Annotated[
+    list[str] | None,
+    typer.Option("--queue", help="Only for this queue, or for all that begin so: mail-*."),
+]
+Subject = Annotated[str | None, typer.Option(help="Who has it; kept with what he pushes.")]
+Expires = Annotated[
+    datetime | None,
+    typer.Option(help="When it ends, in UTC.", formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]),
+]
+
+
+@app.command()
+def create(
+    file: File,
+    roles: Roles,
+    queues: Queues = None,
+    subject: Subject = None,
+    expires: Expires = None,
+    as_json: Json = False,
+) -> None:
+    """Make a key and print it: it cannot be shown again, because only its hash is kept."""
+    key = create_key(
+        roles,
+        queues=queues or None,
+        subject=subject,
+        expires_at=expires and expires.replace(tzinfo=UTC),
+    )
+    add_key(file, key.entry)
+    if as_json:
+        output.print_document({"id": key.entry.id, "key": key.text})
+    else:
+        output.print_text(key.text)
+
+
+@app.command("list")
+def list_keys(file: File, as_json: Json = False) -> None:
+    """List the keys in a file, without their secrets."""
+    keys = read_keys(file)
+    if as_json:
+        output.print_document(
+            [
+                {
+                    "id": key.id,
+                    "roles": key.roles,
+                    "queues": key.queues,
+                    "subject": key.subject,
+                    "expiresAt": key.expires_at,
+                }
+                for key in keys
+            ]
+        )
+        return
+    rows = [
+        (
+            key.id,
+            ", ".join(key.roles),
+            "all" if key.queues is None else ", ".join(key.queues),
+            key.subject,
+            key.expires_at,
+        )
+        for key in keys
+    ]
+    output.print_table(("id", "roles", "queues", "subject", "expires at"), rows)
+
+
+@app.command()
+def revoke(
+    key: Annotated[str, typer.Argument(help="The id of the key.")],
+    file: File,
+) -> None:
+    """Remove a key; servers notice within seconds."""
+    revoke_key(file, key)
+    output.print_text(f"key {key} is revoked")

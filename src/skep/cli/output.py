@@ -1,0 +1,123 @@
+"""What commands print: tables for people, JSON for programs.
+
+Names and payloads come from anybody: what could move a terminal's cursor is shown as an escape.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+Step: TypeAlias = Callable[[int], None]
+
+PIPE_WIDTH = 10_000
+"""Columns of what is not a terminal: a line is never broken there."""
+
+
+def print_document(value: object) -> None:
+    """One JSON document."""
+    _write(msgspec.json.format(to_json(value), indent=2))
+
+
+def print_line(value: object) -> None:
+    """One line of JSON, seen at once by who reads the stream."""
+    _write(to_json(value))
+    sys.stdout.flush()
+
+
+def print_text(text: str) -> None:
+    _write(text.encode(errors="backslashreplace"))
+
+
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], *, header: bool = True
+) -> None:
+    """A table whose last column takes the room that is left."""
+    table = Table(box=None, pad_edge=False, header_style="bold", show_header=header)
+    for column in columns:
+        table.add_column(column, no_wrap=column != columns[-1], overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(to_cell(value)) for value in row))
+    _console().print(table)
+    sys.stdout.flush()
+
+
+def print_fields(fields: Mapping[str, object]) -> None:
+    """Names and values, one below the other."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(overflow="fold")
+    for name, value in fields.items():
+        table.add_row(Text(name), Text(to_cell(value)))
+    _console().print(table)
+
+
+def to_json(value: object) -> bytes:
+    return msgspec.json.encode(_to_camel(value))
+
+
+def to_cell(value: object) -> str:
+    """A value as one line of text that does nothing but stand there."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    if isinstance(value, bytes):
+        value = value.decode(errors="backslashreplace")
+    return "".join(map(_visible, str(value)))
+
+
+@contextmanager
+def progress(words: str, total: int | None) -> Iterator[Step]:
+    """A bar on a terminal; what is given back counts so many more."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        disable=not sys.stderr.isatty(),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(words, total=total)
+        yield lambda count: bar.advance(task, count)
+
+
+def _console() -> Console:
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    return Console(file=sys.stdout, width=width, highlight=False, soft_wrap=False)
+
+
+def _write(content: bytes) -> None:
+    sys.stdout.write(content.decode() + "\n")
+
+
+def _visible(char: str) -> str:
+    return char if char.isprintable() else char.encode("unicode_escape").decode()
+
+
+def _to_camel(value: object) -> Any:
+    """Our nouns with the names that they have on the wire."""
+    if isinstance(value, msgspec.Struct):
+        return {_camel(name): _to_camel(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, list | tuple):
+        return [_to_camel(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _to_camel(each) for name, each in value.items()}
+    return value
+
+
+def _camel(name: str) -> str:
+    return re.sub(r"_([a-z])", lambda found: found[1].upper(), name)

@@ -1,0 +1,45 @@
+"""Backups, in a directory that the server's owner has set aside for them."""
+
+from functools import partial
+from pathlib import Path
+
+from skep.errors import Conflict, Invalid
+from skep.http.access import Permission
+from skep.http.call import Call, Reply
+from skep.http.routing import Route, every_queue
+from skep.wire.system import BackupAnswer, BackupBody
+
+
+async def backup(directory: Path | None, call: Call) -> Reply:
+    """Write a copy of the store while work goes on."""
+    place = _place(directory, call.body.path)
+    await call.broker.backup(place)
+    return Reply(BackupAnswer(path=str(place)), 201)
+
+
+def _place(directory: Path | None, path: str) -> Path:
+    """Where a backup goes: who may make one may not write anywhere else."""
+    if directory is None:
+        raise Conflict("the server makes no backups; start it with SKEP_BACKUP_DIRECTORY")
+    try:
+        root = directory.resolve()
+        place = (root / path).resolve()
+    except (OSError, ValueError, RuntimeError):
+        raise Invalid("path", "is not a path") from None
+    if root not in place.parents:
+        raise Invalid("path", "must lie below the backup directory of the server")
+    return place
+
+
+def backup_route(directory: Path | None) -> Route:
+    return Route(
+        method="POST",
+        path="/api/v1/system/backup",
+        handler=partial(backup, directory),
+        needs=Permission.ADMIN,
+        queues=every_queue,
+        about="Write a copy of the store below the backup directory, while work goes on.",
+        body=BackupBody,
+        answer=BackupAnswer,
+        status=201,
+    )
