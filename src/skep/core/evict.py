@@ -37,8 +37,7 @@ class Evicting:
         while options.max_wait_time_seconds and not group.removed:
             consumer = group.consumer(partition)
             now = self._store.clock.now()
-            leased = consumer.lease is not None and consumer.lease.expires_at > now
-            if leased or not waited_too_long(options, consumer.oldest_at, now):
+            if consumer.live_lease(now) or not waited_too_long(options, consumer.oldest_at, now):
                 break
             segments = await self._reading.segments(
                 partition, consumer.cursor, messages=STEP, size=1 << 20

@@ -115,7 +115,7 @@ def without(consumer: Consumer, offset: Offset, now: Instant) -> Consumer:
     acked = ranges.union(consumer.acked, ((offset, offset + 1),))
     cursor, acked = ranges.advance(consumer.cursor, acked)
     state = replace(consumer, version=consumer.version + 1, cursor=cursor, acked=acked)
-    if standing.is_leased(consumer, now):
+    if consumer.live_lease(now):
         return state
     if cursor < consumer.run_end:
         return replace(state, lease=None, failed=())

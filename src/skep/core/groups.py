@@ -225,7 +225,7 @@ def _is_unread(consumer: Consumer) -> bool:
 def partition_lag(group: GroupState, partition: PartitionState, now: Instant) -> PartitionLag:
     consumer = group.consumer(partition)
     backlog = group.pending(partition)
-    lease = consumer.lease if consumer.lease and consumer.lease.expires_at > now else None
+    lease = consumer.live_lease(now)
     return PartitionLag(
         partition=partition.name,
         number=partition.number,

@@ -179,11 +179,8 @@ class Round:
             return Stale()
         if current is None and self._view.partition(update.queue, update.partition) is None:
             return Gone()
-        if update.under_lease and (
-            current is None or current.lease is None or current.lease.expires_at <= self.now
-        ):
-            return Expired()
-        return None
+        lease = current.live_lease(self.now) if current else None
+        return Expired() if update.under_lease and lease is None else None
 
     def _can_remove(self, removal: DeadLetterRemoval) -> bool:
         place = removal.queue, removal.number
