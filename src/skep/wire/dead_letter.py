@@ -10,11 +10,12 @@ import msgspec
 from skep.errors import Invalid
 from skep.model.address import address_of, partition_id
 from skep.model.dead_letter import FailedMessage
+from skep.model.names import MAX_NUMBER
 from skep.wire.body import Body
 from skep.wire.listing import Limit, Pagination, Skip
 from skep.wire.payload import Encoding, to_wire
 
-Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Number = Annotated[int, msgspec.Meta(ge=0, le=MAX_NUMBER)]
 MAX_NUMBERS = 1000
 
 
@@ -134,7 +135,7 @@ def check_choice(choice: LetterChoice) -> LetterChoice:
 
 def to_number(field: str, text: str) -> int:
     """A dead letter's number in a path or a query."""
-    if not (text.isascii() and text.isdigit()) or len(text) > 19 or int(text) >= 2**63:
+    if not (text.isascii() and text.isdigit()) or len(text) > 19 or int(text) > MAX_NUMBER:
         raise Invalid(field, f"{text[:64]!r} is not the number of a dead letter")
     return int(text)
 
