@@ -19,7 +19,7 @@ CLIENT = Path(__file__).parents[1] / "src" / "skep" / "client"
 DROPPED = frozenset({"async", "await"})
 NAMES = {
     "AsyncBaseTransport": "BaseTransport",
-    "AsyncMessages": "Consumer",
+    "AsyncLoop": "Consumer",
     "StopAsyncIteration": "StopIteration",
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
@@ -30,7 +30,7 @@ NAMES = {
     "asyncio": "time",
 }
 WORD = re.compile(r"\b(?:(?:async|await) +|\w+)")
-NOTE = "Generated from ``{}`` by ``tools/generate_sync.py``: change that, then ``make sync``."
+NOTE = "Generated from ``{}``: change that, then ``make sync``."
 
 
 def translate(word: str) -> str:

@@ -6,7 +6,7 @@ from skep.client.consumer import AsyncConsumer
 from skep.client.producer import AsyncProducer
 from skep.client.retry import Retry
 from skep.client.sync_client import Client
-from skep.client.sync_messages import Consumer
+from skep.client.sync_loop import Consumer
 from skep.core.broker import Broker
 from skep.core.encryption import KeyRing
 from skep.core.limits import Limits

@@ -22,9 +22,11 @@ REFUSED = Failure(Unavailable("nobody listens"))
 ATTEMPTS = 3
 
 
-def end_of(*failures: Failure, repeatable: bool = True, writes: bool = True) -> SkepError | None:
+def end_of(
+    *failures: Failure, repeatable: bool = True, last_counts: bool = False
+) -> SkepError | None:
     """What is raised after these failures; None if there is one more attempt."""
-    attempts = Attempts(Retry(attempts=ATTEMPTS), repeatable=repeatable, writes=writes)
+    attempts = Attempts(Retry(attempts=ATTEMPTS), repeatable=repeatable, last_counts=last_counts)
     for failure in failures:
         try:
             attempts.pause(failure)
@@ -65,7 +67,7 @@ def test_an_answer_that_was_lost_once_is_not_forgotten() -> None:
 def test_a_question_gets_the_last_answer() -> None:
     last = NotFound("no such message")
 
-    assert end_of(LOST, Failure(last), writes=False) is last
+    assert end_of(LOST, Failure(last), last_counts=True) is last
 
 
 def test_pauses_grow_with_jitter_up_to_a_bound() -> None:

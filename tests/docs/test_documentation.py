@@ -16,6 +16,11 @@ import pytest
 
 import skep
 from skep import errors
+from skep.client.async_dead_letters import AsyncDeadLetters
+from skep.client.async_groups import AsyncGroups
+from skep.client.async_messages import AsyncMessages
+from skep.client.async_queues import AsyncQueues
+from skep.client.async_traces import AsyncTraces
 from skep.core.dead_letters import DeadLetters
 from skep.core.groups import Groups
 from skep.core.messages import Messages
@@ -110,6 +115,11 @@ def test_every_public_name_is_shown(name: str) -> None:
         skep.AsyncClient,
         skep.AsyncConsumer,
         skep.AsyncProducer,
+        AsyncDeadLetters,
+        AsyncGroups,
+        AsyncMessages,
+        AsyncQueues,
+        AsyncTraces,
         skep.Broker,
         skep.Client,
         skep.Consumer,

@@ -349,3 +349,15 @@ async def test_changing_messages_needs_the_permission(client: Client, broker: Br
 
     assert (await broker.queues.stats("orders")).dead_letters == 0
     assert await payloads(client) == [1]
+
+
+async def test_a_message_can_be_named_by_its_own_id_although_it_has_another(
+    client: Client,
+) -> None:
+    (pushed,) = await client.push("orders", 1, transactionId="t1")
+    (other,) = await client.push("orders", 2, partition="other")
+
+    found = await client.get(f"{MESSAGES}/{pushed['partition_id']}/{pushed['message_id']}")
+
+    assert (found["transactionId"], found["payload"]) == ("t1", 1)
+    await client.get(f"{MESSAGES}/{pushed['partition_id']}/{other['message_id']}", status=404)

@@ -115,8 +115,8 @@ MUTATIONS = (
         (
             Change(
                 "store/round.py",
-                "            first = tail.end\n",
-                "            first = tail.partition.end\n",
+                "list(range(first, tail.end))",
+                "list(range(tail.partition.end, tail.partition.end + tail.end - first))",
             ),
         ),
     ),

@@ -1,10 +1,9 @@
 """What operators ask of a server and the clients have no words for yet."""
 
-from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from skep.cli.connect import connect
-from skep.client.connection import Request, post, read
+from skep.client.connection import Request, delete, post, read
 from skep.client.sync_client import Client
 from skep.wire.paths import API, segment
 
@@ -24,25 +23,16 @@ class Operator:
         self.client.close()
 
     def get(self, path: str, kind: type[T], **query: object) -> T:
-        return self._send(read(path, _query(query)), kind)
+        return self._send(read(path, **query), kind)
 
     def post(self, path: str, body: object, kind: type[T]) -> T:
         return self._send(post(path, body, repeatable=False), kind)
 
     def delete(self, path: str, kind: type[T], **query: object) -> T:
-        return self._send(Request("DELETE", path, _query(query)), kind)
+        return self._send(delete(path, **query), kind)
 
     def _send(self, request: Request, kind: type[T]) -> T:
-        return self.client._send(request).decode(kind)
-
-
-def _query(query: Mapping[str, object]) -> dict[str, str]:
-    """Arguments as they stand in a URL; a name that Python keeps for itself has a line behind."""
-    return {
-        name.rstrip("_"): str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in query.items()
-        if value is not None
-    }
+        return self.client.connection.send(request).decode(kind)
 
 
 def path(*parts: Any) -> str:

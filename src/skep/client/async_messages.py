@@ -1,131 +1,83 @@
-"""The messages of a queue, one at a time.
+"""Messages on a server, without a lease.
 
 The source of ``sync_messages.py``, which ``make sync`` writes.
 """
 
-from collections import deque
-from datetime import datetime
-from types import TracebackType
-from typing import Self
+from datetime import UTC, datetime
+from uuid import UUID
 
-from skep.client.asked import Asked, verdicts_on_leaving
-from skep.client.async_client import AsyncClient
-from skep.client.async_hold import AsyncFetcher, AsyncHold
-from skep.errors import Invalid
-from skep.model.message import Message
-from skep.model.names import QUEUE_MODE
-from skep.model.operation import verdicts_on
+from skep.client.async_connection import AsyncConnection
+from skep.client.connection import delete, read
+from skep.errors import MessageNotFound
+from skep.model.address import address_of, partition_id
+from skep.model.message import Message, Page
+from skep.model.names import check_id, check_label, check_name, check_transaction_id
+from skep.wire import paths
+from skep.wire.message import MessageDetail, WireMessages, from_message
+
+BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+"""Without it the server shows the last hour."""
 
 
 class AsyncMessages:
-    """The messages of a queue for a group, one at a time.
+    """What ``Broker.messages`` has, over HTTP."""
 
-    Usage::
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
 
-        async with AsyncMessages(client, "orders", group="billing") as messages:
-            async for message in messages:
-                ...
+    async def get(self, message_id: UUID) -> Message:
+        """One message by its id; ``MessageNotFound`` if it is not kept any more."""
+        return await self._get(_path(message_id))
 
-    A message is acknowledged when the loop comes back for the next one. If the loop's body
-    raises, the message has failed; if it is left with ``break``, the message is given back, and
-    so is what was not begun. The lease is renewed between two messages when a third of it has
-    passed: one message must not take longer than the lease lasts.
-    """
+    async def find(self, queue: str, partition: str, transaction_id: str) -> Message | None:
+        """The message with this transaction id, chosen by its producer or derived."""
+        check_transaction_id("transaction_id", transaction_id)
+        check_name("partition", partition)
+        # The route wants the id of the partition, which any message of it knows.
+        page = await self.list(queue, partition=partition, limit=1)
+        if not page.messages:
+            return None
+        place = partition_id(page.messages[0].partition_number)
+        try:
+            found = await self._get(paths.message(place, transaction_id))
+        except MessageNotFound:
+            return None
+        return found if found.transaction_id == transaction_id else None
 
-    def __init__(
+    async def list(
         self,
-        client: AsyncClient,
         queue: str,
         *,
-        group: str = QUEUE_MODE,
-        batch: int = 10,
-        partitions: int = 1,
-        wait: float = 30.0,
-        lease_seconds: int | None = None,
-        subscription_mode: str = "all",
-        subscription_from: datetime | None = None,
-        max_backoff: float = 30.0,
-    ) -> None:
-        self.asked = Asked(
-            queue=queue,
-            group=group,
-            batch=batch,
-            partitions=partitions,
-            wait=wait,
-            lease_seconds=lease_seconds,
-            subscription_mode=subscription_mode,
-            subscription_from=subscription_from,
-            max_backoff=max_backoff,
+        partition: str | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> Page:
+        """Messages of a queue or of one partition, newest first, a page at a time.
+
+        ``before`` is the ``next`` of the page before. A page may be short although there is
+        another one.
+        """
+        request = read(
+            paths.MESSAGES,
+            queue=check_name("queue", queue),
+            partition=check_label("partition", partition),
+            before=before,
+            limit=limit,
+            from_=BEGINNING,
         )
-        self._client = client
-        self._fetcher = AsyncFetcher(client, self.asked)
-        self._entered = False
-        self._current: Message | None = None
-        self._left: deque[Message] = deque()
-        self._completed: set[int] = set()
-        """The partitions of the delivery of which something is acknowledged."""
-        self.hold: AsyncHold | None = None
-        """The delivery in hand."""
+        answer = await self._connection.send(request)
+        found = answer.decode(WireMessages)
+        return Page([from_message(message) for message in found.messages], found.next)
 
-    async def __aenter__(self) -> Self:
-        self._entered = True
-        return self
+    async def delete(self, message_id: UUID) -> None:
+        """Remove one message for good. Its offset stays empty, and its transaction id is free."""
+        await self._connection.send(delete(_path(message_id)))
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.leave(exc)
+    async def _get(self, path: str) -> Message:
+        answer = await self._connection.send(read(path))
+        return from_message(answer.decode(MessageDetail))
 
-    def __aiter__(self) -> Self:
-        if not self._entered:
-            # Without it nobody would learn that the body of the loop has raised.
-            raise Invalid("consumer", "must be entered with `with` before it is iterated over")
-        return self
 
-    async def __anext__(self) -> Message:
-        await self.done()
-        while not self.has_next:
-            await self.take()
-        return self.begin()
-
-    @property
-    def has_next(self) -> bool:
-        return bool(self._left)
-
-    async def take(self) -> None:
-        """Pop once."""
-        delivery = await self._fetcher.fetch()
-        if delivery is not None:
-            self.hold = AsyncHold(self._client, delivery)
-            self._left.extend(delivery.messages)
-            self._completed.clear()
-
-    def begin(self) -> Message:
-        """Take the next message in hand."""
-        self._current = self._left.popleft()
-        return self._current
-
-    async def done(self) -> None:
-        """Acknowledge the message in hand, if there is one, and keep the rest."""
-        message, hold = self._current, self.hold
-        if message is None or hold is None:
-            return
-        self._current = None
-        await hold.settle(verdicts_on([message], "completed"))
-        self._completed.add(message.partition_number)
-        if self._left and hold.is_due:
-            await hold.renew()
-        if hold.lost:
-            self._left.clear()
-
-    async def leave(self, error: BaseException | None) -> None:
-        """Fail the message in hand if there is an error; give back what is left."""
-        hold, self.hold = self.hold, None
-        if hold is not None:
-            verdicts = verdicts_on_leaving(self._current, self._left, self._completed, error)
-            self._current = None
-            self._left.clear()
-            await hold.settle(verdicts)
+def _path(message_id: UUID) -> str:
+    number, _ = address_of(check_id("message_id", message_id))
+    return paths.message(partition_id(number), str(message_id))

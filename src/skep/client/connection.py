@@ -1,7 +1,8 @@
 """Requests and answers as both clients see them, and what it means when a connection fails."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from ssl import SSLContext
 from typing import Any, TypeVar
 
@@ -10,6 +11,7 @@ import msgspec
 
 from skep.client.retry import Failure
 from skep.errors import Invalid, OutcomeUnknown, Unavailable
+from skep.model.names import MAX_NUMBER, check_count, from_datetime
 from skep.wire import problem
 from skep.wire.body import encode
 
@@ -17,12 +19,18 @@ DEFAULT_URL = "http://127.0.0.1:6632"
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
 """Each long poll holds a connection: a limit would make pushes wait for pops."""
 
+PAGE = 1000
+"""Entries of a list that are asked for at a time."""
+STEP = 200
+"""Numbers that go into one request: more would make its path too long."""
+
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """``repeatable`` if a second time does no harm although the first may have been carried out."""
+    """``repeatable`` if a second time does no harm although the first may have been carried out.
+    ``last_counts`` if the last answer is then the truth, whatever became of the first."""
 
     method: str
     path: str
@@ -31,11 +39,7 @@ class Request:
     wait: float = 0.0
     """Seconds that the server may take on purpose."""
     repeatable: bool = False
-
-    @property
-    def writes(self) -> bool:
-        # A pop is a GET, because Queen's is, but it takes a lease.
-        return self.method != "GET" or not self.repeatable
+    last_counts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +56,49 @@ class Answer:
             raise OutcomeUnknown(f"the answer makes no sense: {error}") from None
 
 
-def read(path: str, query: Mapping[str, str] | None = None) -> Request:
-    return Request("GET", path, query, repeatable=True)
+def read(path: str, **query: Any) -> Request:
+    return Request("GET", path, to_query(query), repeatable=True, last_counts=True)
 
 
-def post(path: str, body: object, *, repeatable: bool) -> Request:
+def delete(path: str, **query: Any) -> Request:
+    # Not repeatable: somebody may have made anew by then what has its name.
+    return Request("DELETE", path, to_query(query))
+
+
+def post(path: str, body: object, *, repeatable: bool, last_counts: bool = False) -> Request:
     try:
         content = encode(body)
     except UnicodeEncodeError:
         raise Invalid("request", "must be valid Unicode, without lone surrogates") from None
-    return Request("POST", path, body=content, repeatable=repeatable)
+    return Request("POST", path, body=content, repeatable=repeatable, last_counts=last_counts)
+
+
+def to_query(values: Mapping[str, Any]) -> dict[str, str]:
+    """Values as a query has them; what is None is left out, and so is a ``_`` behind a name."""
+    return {name.rstrip("_"): _text(value) for name, value in values.items() if value is not None}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def steps(numbers: Sequence[int]) -> Iterator[list[int]]:
+    """Numbers of dead letters, as many at a time as go into a request."""
+    if isinstance(numbers, str | bytes) or not isinstance(numbers, Sequence):
+        raise Invalid("numbers", "must be a sequence of numbers")
+    for number in numbers:
+        check_count("numbers", number, most=MAX_NUMBER)
+    for start in range(0, len(numbers), STEP):
+        yield list(numbers[start : start + STEP])
+
+
+def check_moment(field: str, moment: datetime | None) -> datetime | None:
+    """A moment, if there is one; without a time zone it could mean anything."""
+    if moment is not None:
+        from_datetime(field, moment)
+    return moment
 
 
 def failure_of(error: httpx.RequestError) -> Failure:

@@ -12,7 +12,7 @@ from typing import Self, TypeAlias, TypeVar
 from skep.client.asked import describe
 from skep.client.async_client import AsyncClient
 from skep.client.async_hold import AsyncFetcher, AsyncHold
-from skep.client.async_messages import AsyncMessages
+from skep.client.async_loop import AsyncLoop
 from skep.client.stopping import Stopping
 from skep.errors import Invalid
 from skep.model.message import Delivery, Message
@@ -79,7 +79,7 @@ class AsyncConsumer:
         install_signal_handlers: bool = False,
     ) -> None:
         self._client = client
-        self._messages = AsyncMessages(
+        self._messages = AsyncLoop(
             client,
             queue,
             group=group,

@@ -44,10 +44,10 @@ class Failure:
 class Attempts:
     """The attempts at one request."""
 
-    def __init__(self, retry: Retry, *, repeatable: bool, writes: bool) -> None:
+    def __init__(self, retry: Retry, *, repeatable: bool, last_counts: bool) -> None:
         self._retry = retry
         self._repeatable = repeatable
-        self._writes = writes
+        self._last_counts = last_counts
         self._failures = 0
         self.uncertain = False
         """Whether one of them may have been carried out although its answer was lost."""
@@ -65,6 +65,7 @@ class Attempts:
 
     def _final(self, failure: Failure) -> SkepError:
         """That the last attempt wrote nothing says nothing about one whose answer was lost."""
-        if self.uncertain and self._writes and not isinstance(failure.error, OutcomeUnknown):
-            return OutcomeUnknown(f"an answer was lost, and the repetition failed: {failure.error}")
-        return failure.error
+        known = self._last_counts or not self.uncertain
+        if known or isinstance(failure.error, OutcomeUnknown):
+            return failure.error
+        return OutcomeUnknown(f"an answer was lost, and the repetition failed: {failure.error}")

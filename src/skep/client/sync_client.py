@@ -1,9 +1,8 @@
 """The queue over HTTP.
 
-Generated from ``async_client.py`` by ``tools/generate_sync.py``: change that, then ``make sync``.
+Generated from ``async_client.py``: change that, then ``make sync``.
 """
 
-import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from ssl import SSLContext
@@ -12,19 +11,15 @@ from typing import Self
 
 import httpx
 
-from skep.client.connection import (
-    DEFAULT_URL,
-    Answer,
-    Request,
-    check_url,
-    failure_of,
-    post,
-    refusal_of,
-    settings_of,
-)
+from skep.client.connection import DEFAULT_URL, Request, post
 from skep.client.drafts import with_ids
-from skep.client.retry import Attempts, Retry
-from skep.errors import Closed, LeaseLost
+from skep.client.retry import Retry
+from skep.client.sync_connection import Connection
+from skep.client.sync_dead_letters import DeadLetters
+from skep.client.sync_groups import Groups
+from skep.client.sync_messages import Messages
+from skep.client.sync_queues import Queues
+from skep.client.sync_traces import Traces
 from skep.model.message import Delivery, Draft, Message, Receipt
 from skep.model.names import QUEUE_MODE
 from skep.model.operation import (
@@ -72,6 +67,9 @@ class Client:
     ``timeout`` is how many seconds one attempt may take, besides what a pop waits on purpose;
     ``retry`` says how many there are. ``transport`` is httpx's, for tests and for what a URL
     cannot say. Nothing is read from the environment.
+
+    What is not about a single message is in ``queues``, ``groups``, ``messages``,
+    ``dead_letters`` and ``traces``, as it is in the broker.
     """
 
     def __init__(
@@ -84,11 +82,15 @@ class Client:
         transport: httpx.BaseTransport | None = None,
         verify: bool | SSLContext = True,
     ) -> None:
-        self._retry = retry or Retry()
-        self._timeout = timeout
-        self._http = httpx.Client(
-            transport=transport, **settings_of(check_url(url), token, timeout, verify)
+        self.connection = Connection(
+            url, token=token, timeout=timeout, retry=retry, transport=transport, verify=verify
         )
+        """What all of it is sent through."""
+        self.queues = Queues(self.connection)
+        self.groups = Groups(self.connection)
+        self.messages = Messages(self.connection)
+        self.dead_letters = DeadLetters(self.connection)
+        self.traces = Traces(self.connection)
 
     def __enter__(self) -> Self:
         return self
@@ -103,7 +105,7 @@ class Client:
 
     def close(self) -> None:
         """Close the connections."""
-        self._http.close()
+        self.connection.close()
 
     def push(self, queue: str, drafts: Sequence[Draft]) -> Sequence[Receipt]:
         """Append drafts to their partitions, all of them or none; durable on return.
@@ -114,7 +116,7 @@ class Client:
         """
         named = with_ids(check_drafts(drafts))
         body = PushBody(items=from_drafts(queue, named))
-        answer = self._send(post(paths.PUSH, body, repeatable=True))
+        answer = self.connection.send(post(paths.PUSH, body, repeatable=True))
         receipts = to_receipts(named, answer.decode(list[PushResult]))
         return to_receipts_of_repetition(receipts) if answer.uncertain else receipts
 
@@ -161,7 +163,7 @@ class Client:
         )
         asked.check()
         request = Request("GET", paths.pop(queue, partition), asked.to_query(), wait=wait)
-        answer = self._send(request)
+        answer = self.connection.send(request)
         return to_delivery(answer.decode(Delivered))
 
     def ack(self, lease: Delivery | str, messages: Iterable[Message] | None = None) -> Settlement:
@@ -199,12 +201,10 @@ class Client:
     def extend(self, lease: Delivery | str, seconds: int) -> datetime:
         """Keep a lease for at least ``seconds`` from now; return when it ends."""
         lease_id = lease_id_of(lease)
-        request = post(paths.extend(lease_id), ExtendBody(seconds=seconds), repeatable=True)
-        answer = self._send(request)
-        extended = answer.decode(Extended)
-        if extended.new_expires_at is None:
-            raise LeaseLost(lease_id)
-        return extended.new_expires_at
+        body = ExtendBody(seconds=seconds)
+        request = post(paths.extend(lease_id), body, repeatable=True, last_counts=True)
+        answer = self.connection.send(request)
+        return answer.decode(Extended).new_expires_at
 
     def transact(
         self,
@@ -225,7 +225,7 @@ class Client:
             idempotency_key=idempotency_key,
         )
         request = post(paths.TRANSACTION, body, repeatable=idempotency_key is not None)
-        answer = self._send(request)
+        answer = self.connection.send(request)
         done = answer.decode(TransactionAnswer)
         if done.problem is not None:
             raise from_problem(done.problem)
@@ -236,32 +236,10 @@ class Client:
 
         There must be nothing at ``path`` yet. Work goes on meanwhile.
         """
-        answer = self._send(post(paths.BACKUP, BackupBody(path=path), repeatable=False))
+        answer = self.connection.send(post(paths.BACKUP, BackupBody(path=path), repeatable=False))
         return answer.decode(BackupAnswer).path
 
     def _settle(self, lease: Delivery | str, body: SettleBody) -> Settlement:
         request = post(paths.settle(lease_id_of(lease)), body, repeatable=True)
-        answer = self._send(request)
+        answer = self.connection.send(request)
         return answer.decode(Settlement)
-
-    def _send(self, request: Request) -> Answer:
-        """Send a request until there is an answer or no point in trying any longer."""
-        if self._http.is_closed:
-            raise Closed
-        attempts = Attempts(self._retry, repeatable=request.repeatable, writes=request.writes)
-        while True:
-            try:
-                response = self._http.request(
-                    request.method,
-                    request.path,
-                    params=request.query,
-                    content=request.body,
-                    timeout=httpx.Timeout(self._timeout, read=request.wait + self._timeout),
-                )
-            except httpx.RequestError as error:
-                failure = failure_of(error)
-            else:
-                if response.is_success:
-                    return Answer(response.content, attempts.uncertain)
-                failure = refusal_of(response)
-            time.sleep(attempts.pause(failure))

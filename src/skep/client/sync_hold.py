@@ -1,6 +1,6 @@
 """Getting deliveries and keeping them, whatever happens to the server.
 
-Generated from ``async_hold.py`` by ``tools/generate_sync.py``: change that, then ``make sync``.
+Generated from ``async_hold.py``: change that, then ``make sync``.
 """
 
 import logging

@@ -101,6 +101,8 @@ class Overview:
             queue=state.queue.config.name,
             name=state.name,
             number=state.number,
+            start=state.start,
+            end=state.end,
             counts=counts + Counts(dead_letters=len(letters)),
             messages_consumed=sum(consumer.messages_consumed for consumer in consumers),
             batches_consumed=sum(consumer.batches_consumed for consumer in consumers),

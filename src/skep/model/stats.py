@@ -107,6 +107,8 @@ class PartitionSummary(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     name: str
     number: int
+    start: Offset
+    end: Offset
     counts: Counts
     messages_consumed: int
     batches_consumed: int

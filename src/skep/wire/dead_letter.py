@@ -7,13 +7,14 @@ from uuid import UUID
 
 import msgspec
 
-from skep.errors import Invalid
+from skep.errors import Forbidden, Invalid
 from skep.model.address import address_of, partition_id
 from skep.model.dead_letter import FailedMessage
+from skep.model.message import Receipt
 from skep.model.names import MAX_NUMBER
 from skep.wire.body import Body
 from skep.wire.listing import Limit, Pagination, Skip
-from skep.wire.payload import Encoding, to_wire
+from skep.wire.payload import Encoding, to_payload, to_wire
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=MAX_NUMBER)]
 MAX_NUMBERS = 1000
@@ -44,6 +45,7 @@ class WireLetter(Body, frozen=True, kw_only=True):
     offset: int
     consumer_group: str
     error_message: str
+    attempts: int
     retry_count: int
     data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     encoding: Encoding | msgspec.UnsetType = msgspec.UNSET
@@ -80,10 +82,21 @@ class LetterChoiceQuery(Body, frozen=True, kw_only=True):
     all: bool = False
 
 
+class ReplayedLetter(Body, frozen=True, kw_only=True):
+    """Where a dead letter is now: at the end of its partition."""
+
+    message_id: UUID
+    partition: str
+    transaction_id: str
+
+
 class Replayed(Body, frozen=True, kw_only=True):
+    """``messages`` are there if the letters were chosen by number, in that order."""
+
     success: bool = True
     queue: str
     replayed: int
+    messages: list[ReplayedLetter] = msgspec.field(default_factory=list)
 
 
 class DeletedLetters(Body, frozen=True, kw_only=True):
@@ -104,6 +117,7 @@ def to_letter(letter: FailedMessage, *, with_data: bool) -> WireLetter:
         offset=letter.offset,
         consumer_group=letter.group,
         error_message=letter.error,
+        attempts=letter.attempts,
         retry_count=max(0, letter.attempts - 1),
         data=data,
         encoding=encoding,
@@ -112,6 +126,38 @@ def to_letter(letter: FailedMessage, *, with_data: bool) -> WireLetter:
         created_at=letter.created_at,
         failed_at=letter.failed_at,
     )
+
+
+def to_failed_message(letter: WireLetter) -> FailedMessage:
+    if isinstance(letter.data, msgspec.UnsetType) or isinstance(letter.encoding, msgspec.UnsetType):
+        raise Forbidden("seeing payloads needs the permission 'read'")
+    return FailedMessage(
+        number=letter.number,
+        queue=letter.queue,
+        partition=letter.partition,
+        offset=letter.offset,
+        message_id=letter.id,
+        transaction_id=letter.transaction_id,
+        trace_id=letter.trace_id,
+        group=letter.consumer_group,
+        error=letter.error_message,
+        attempts=letter.attempts,
+        payload=to_payload(letter.data, letter.encoding),
+        producer=letter.producer_sub,
+        created_at=letter.created_at,
+        failed_at=letter.failed_at,
+    )
+
+
+def to_replayed(receipt: Receipt) -> ReplayedLetter:
+    return ReplayedLetter(
+        message_id=receipt.id, partition=receipt.partition, transaction_id=receipt.transaction_id
+    )
+
+
+def to_receipt(letter: ReplayedLetter) -> Receipt:
+    place = address_of(letter.message_id)
+    return Receipt(letter.partition, *place, False, letter.transaction_id)
 
 
 def to_choice(query: LetterChoiceQuery) -> LetterChoice:

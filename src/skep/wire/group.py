@@ -7,7 +7,8 @@ from uuid import UUID
 import msgspec
 
 from skep.errors import Invalid
-from skep.model.address import partition_id
+from skep.model.address import partition_id, partition_of
+from skep.model.names import from_datetime
 from skep.model.stats import GroupLag, PartitionLag
 from skep.wire.body import Body
 from skep.wire.listing import Limit, Skip, in_utc
@@ -28,9 +29,12 @@ class GroupRow(Body, frozen=True, kw_only=True):
     topics: list[str]
     queue_name: str
     members: int
+    partitions: int
+    leased_partitions: int
     partitions_with_lag: int
     total_lag: int
     max_time_lag: float
+    oldest_at: datetime | None
     state: State
     subscription_mode: str
     subscription_timestamp: datetime | None
@@ -54,6 +58,9 @@ class GroupPartition(Body, frozen=True, kw_only=True):
     end: int
     offset_lag: int
     time_lag_seconds: float
+    oldest_at: datetime | None
+    attempt: int
+    batches_consumed: int
     lease_active: bool
     lease_expires_at: datetime | None
 
@@ -172,9 +179,12 @@ def to_group_row(lag: GroupLag, now: datetime) -> GroupRow:
         topics=[lag.queue],
         queue_name=lag.queue,
         members=lag.members,
+        partitions=lag.partitions,
+        leased_partitions=lag.leased_partitions,
         partitions_with_lag=lag.partitions_with_backlog,
         total_lag=lag.backlog,
         max_time_lag=age,
+        oldest_at=lag.oldest_at,
         state="Lagging" if age > LAGGING_SECONDS else "Stable",
         subscription_mode=lag.subscription_mode,
         subscription_timestamp=lag.subscription_from,
@@ -193,9 +203,61 @@ def to_group_partition(lag: PartitionLag, now: datetime) -> GroupPartition:
         end=lag.end,
         offset_lag=lag.backlog,
         time_lag_seconds=seconds_since(lag.oldest_at, now),
+        oldest_at=lag.oldest_at,
+        attempt=lag.attempt,
+        batches_consumed=lag.batches_consumed,
         lease_active=lag.leased,
         lease_expires_at=lag.lease_expires_at,
     )
+
+
+def to_group_lag(row: GroupRow) -> GroupLag:
+    """How far a group is, as the broker has it."""
+    return GroupLag(
+        queue=row.queue_name,
+        group=row.name,
+        subscription_mode=row.subscription_mode,
+        subscription_from=row.subscription_timestamp,
+        subscribed_at=row.subscription_created_at,
+        partitions=row.partitions,
+        backlog=row.total_lag,
+        partitions_with_backlog=row.partitions_with_lag,
+        leased_partitions=row.leased_partitions,
+        members=row.members,
+        oldest_at=row.oldest_at,
+    )
+
+
+def to_partition_lag(partition: GroupPartition) -> PartitionLag:
+    return PartitionLag(
+        partition=partition.partition,
+        number=partition_of(partition.partition_id),
+        cursor=partition.offset,
+        end=partition.end,
+        backlog=partition.offset_lag,
+        leased=partition.lease_active,
+        lease_id=partition.worker_id,
+        lease_expires_at=partition.lease_expires_at,
+        attempt=partition.attempt,
+        oldest_at=partition.oldest_at,
+        last_consumed_at=partition.last_consumed_at,
+        messages_consumed=partition.total_consumed,
+        batches_consumed=partition.batches_consumed,
+    )
+
+
+def from_target(to: Target) -> SeekBody:
+    """A seek as the broker is asked for it."""
+    if to == "end":
+        return SeekBody(to_end=True)
+    if to == "beginning":
+        return SeekBody(to_beginning=True)
+    if isinstance(to, datetime):
+        from_datetime("to", to)
+        return SeekBody(timestamp=to)
+    if isinstance(to, int):
+        return SeekBody(offset=to)
+    raise Invalid("to", f"{to!r} is not 'beginning', 'end', an offset or a datetime")
 
 
 def to_lagging_row(queue: str, group: str, lag: PartitionLag, now: datetime) -> LaggingRow:

@@ -6,15 +6,19 @@ from typing import Literal
 from uuid import UUID
 
 import msgspec
+from msgspec import UnsetType
 
-from skep.model.address import partition_id
+from skep.errors import Forbidden
+from skep.model.address import partition_id, partition_of
 from skep.model.dead_letter import FailedMessage
+from skep.model.message import Message
 from skep.model.names import QUEUE_MODE
 from skep.model.stats import MessageStatus
 from skep.model.view import MessageView, Standing
 from skep.wire.body import Body
 from skep.wire.listing import Limit, Skip
-from skep.wire.payload import Encoding, to_wire
+from skep.wire.payload import Encoding, to_payload, to_wire
+from skep.wire.pop import chosen_id
 
 ModeType = Literal["queue", "bus", "hybrid", "none"]
 
@@ -175,6 +179,23 @@ def to_message(view: MessageView) -> WireMessage:
         is_encrypted=view.encrypted,
         payload=payload,
         encoding=encoding,
+    )
+
+
+def from_message(message: WireMessage) -> Message:
+    """The message itself, as the broker has it."""
+    if isinstance(message.payload, UnsetType) or isinstance(message.encoding, UnsetType):
+        raise Forbidden("seeing payloads needs the permission 'read'")
+    return Message(
+        queue=message.queue,
+        partition=message.partition,
+        partition_number=partition_of(message.partition_id),
+        offset=message.offset,
+        payload=to_payload(message.payload, message.encoding),
+        chosen_id=chosen_id(message.transaction_id, message.id),
+        trace=message.trace_id.bytes if message.trace_id else None,
+        producer=message.producer_sub,
+        created_at=message.created_at,
     )
 
 

@@ -1,6 +1,7 @@
 """The routes as functions, in which any name can stand."""
 
 from urllib.parse import quote
+from uuid import UUID
 
 API = "/api/v1"
 PUSH = f"{API}/push"
@@ -30,3 +31,64 @@ def segment(name: str) -> str:
         # As they are they would mean this segment and the one above.
         return name.replace(".", "%2E")
     return quote(name, safe="")
+
+
+# For operators.
+
+CONFIGURE = f"{API}/configure"
+QUEUES = f"{API}/resources/queues"
+GROUPS = f"{API}/consumer-groups"
+MESSAGES = f"{API}/messages"
+DEAD_LETTERS = f"{API}/dlq"
+TRACES = f"{API}/traces"
+TRACE_NAMES = f"{TRACES}/names"
+
+
+def queue(name: str) -> str:
+    return f"{QUEUES}/{segment(name)}"
+
+
+def clear(queue: str) -> str:
+    return f"{API}/queues/{segment(queue)}/clear"
+
+
+def group(name: str) -> str:
+    return f"{GROUPS}/{segment(name)}"
+
+
+def group_in_queue(name: str, queue: str) -> str:
+    return f"{group(name)}/queues/{segment(queue)}"
+
+
+def seek(name: str, queue: str, partition: str | None) -> str:
+    if partition is None:
+        return f"{group_in_queue(name, queue)}/seek"
+    return f"{group_in_queue(name, queue)}/partitions/{segment(partition)}/seek"
+
+
+def message(partition_id: UUID, transaction_id: str) -> str:
+    return f"{MESSAGES}/{partition_id}/{segment(transaction_id)}"
+
+
+def dead_letters(queue: str) -> str:
+    return f"{DEAD_LETTERS}/{segment(queue)}"
+
+
+def dead_letter(queue: str, number: int) -> str:
+    return f"{dead_letters(queue)}/{number}"
+
+
+def replay(queue: str) -> str:
+    return f"{dead_letters(queue)}/replay"
+
+
+def traced(trace_id: UUID) -> str:
+    return f"{TRACES}/id/{trace_id}"
+
+
+def trace_events(partition_id: UUID, transaction_id: str) -> str:
+    return f"{TRACES}/{partition_id}/{segment(transaction_id)}"
+
+
+def named_events(name: str) -> str:
+    return f"{TRACES}/by-name/{segment(name)}"

@@ -1,12 +1,15 @@
 """``POST /api/v1/configure``, deleting and clearing queues."""
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from skep.errors import Invalid
-from skep.model.address import partition_id, queue_id
+from skep.model.address import address_of, partition_id, queue_id
+from skep.model.names import check_label, check_name, from_datetime, to_datetime
 from skep.model.queue import Queue, QueueOptions, options_from
 from skep.wire.body import Body
 
@@ -49,6 +52,7 @@ class Configured(Body, frozen=True, kw_only=True):
     queue: str
     namespace: str | None
     task: str | None
+    created_at: datetime
     options: WireOptions
 
 
@@ -92,7 +96,39 @@ def to_configured(queue: Queue, partition: int) -> Configured:
         queue=queue.name,
         namespace=queue.namespace,
         task=queue.task,
+        created_at=to_datetime(queue.created_at),
         options=from_options(queue.options),
+    )
+
+
+def to_queue(
+    *,
+    identifier: UUID,
+    name: str,
+    namespace: str | None,
+    task: str | None,
+    created_at: datetime,
+    options: WireOptions,
+) -> Queue:
+    """A queue that the server described."""
+    return Queue(
+        number=address_of(identifier)[0],
+        name=name,
+        namespace=namespace,
+        task=task,
+        options=options_from(msgspec.structs.asdict(options)),
+        created_at=from_datetime("created_at", created_at),
+    )
+
+
+def from_configuration(
+    queue: str, namespace: str | None, task: str | None, options: Mapping[str, Any]
+) -> ConfigureBody:
+    return ConfigureBody(
+        queue=check_name("queue", queue),
+        namespace=check_label("namespace", namespace),
+        task=check_label("task", task),
+        options=from_options(options_from(options)),
     )
 
 

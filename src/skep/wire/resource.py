@@ -8,10 +8,10 @@ from uuid import UUID
 
 import msgspec
 
-from skep.model.address import partition_id, queue_id
+from skep.model.address import partition_id, partition_of, queue_id
 from skep.model.names import QUEUE_MODE, to_datetime
 from skep.model.queue import Queue
-from skep.model.stats import Counts, PartitionSummary, QueueSummary
+from skep.model.stats import Counts, PartitionStats, PartitionSummary, QueueStats, QueueSummary
 from skep.wire.body import Body
 from skep.wire.listing import Skip
 from skep.wire.queue import WireOptions, from_options
@@ -45,6 +45,7 @@ class QueueRow(Body, frozen=True, kw_only=True):
     task: str | None
     priority: int
     created_at: datetime
+    options: WireOptions
     partitions: int
     messages: WireCounts
 
@@ -67,13 +68,15 @@ class PartitionDetail(Body, frozen=True, kw_only=True):
     id: UUID
     name: str
     created_at: datetime
+    start: int
+    end: int
     stats: WireCounts
     oldest_message: datetime | None
     newest_message: datetime | None
 
 
 class QueueDetail(Body, frozen=True, kw_only=True):
-    """A queue with its partitions; ``totals`` are those of all of them."""
+    """A queue with its partitions; ``depth`` is what the group furthest behind has before it."""
 
     id: UUID
     name: str
@@ -81,6 +84,9 @@ class QueueDetail(Body, frozen=True, kw_only=True):
     task: str | None
     created_at: datetime
     options: WireOptions
+    groups: int
+    pushed: int
+    depth: int
     partition_count: int
     partitions: list[PartitionDetail]
     totals: WireCounts
@@ -209,12 +215,15 @@ def to_row(summary: QueueSummary) -> QueueRow:
         task=queue.task,
         priority=queue.options.priority,
         created_at=to_datetime(queue.created_at),
+        options=from_options(queue.options),
         partitions=summary.partitions,
         messages=to_counts(summary.counts),
     )
 
 
-def to_detail(summary: QueueSummary, partitions: Sequence[PartitionSummary]) -> QueueDetail:
+def to_detail(
+    summary: QueueSummary, stats: QueueStats, partitions: Sequence[PartitionSummary]
+) -> QueueDetail:
     queue = summary.queue
     return QueueDetail(
         id=queue_id(queue.number),
@@ -223,12 +232,17 @@ def to_detail(summary: QueueSummary, partitions: Sequence[PartitionSummary]) -> 
         task=queue.task,
         created_at=to_datetime(queue.created_at),
         options=from_options(queue.options),
+        groups=summary.groups,
+        pushed=stats.pushed,
+        depth=stats.depth,
         partition_count=summary.partitions,
         partitions=[
             PartitionDetail(
                 id=partition_id(partition.number),
                 name=partition.name,
                 created_at=partition.created_at,
+                start=partition.start,
+                end=partition.end,
                 stats=to_counts(partition.counts),
                 oldest_message=partition.first_at,
                 newest_message=partition.newest_at,
@@ -236,6 +250,30 @@ def to_detail(summary: QueueSummary, partitions: Sequence[PartitionSummary]) -> 
             for partition in partitions
         ],
         totals=to_counts(summary.counts),
+    )
+
+
+def to_stats(detail: QueueDetail) -> QueueStats:
+    return QueueStats(
+        name=detail.name,
+        namespace=detail.namespace,
+        task=detail.task,
+        partitions=detail.partition_count,
+        messages=detail.totals.total,
+        pushed=detail.pushed,
+        depth=detail.depth,
+        groups=detail.groups,
+        dead_letters=detail.totals.dead_letter,
+    )
+
+
+def to_partition_stats(partition: PartitionDetail) -> PartitionStats:
+    return PartitionStats(
+        name=partition.name,
+        number=partition_of(partition.id),
+        start=partition.start,
+        end=partition.end,
+        newest_at=partition.newest_message,
     )
 
 

@@ -8,13 +8,13 @@ from uuid import UUID
 import msgspec
 
 from skep.model.address import partition_id
-from skep.model.names import MAX_NUMBER, to_datetime
+from skep.model.names import MAX_NUMBER, Offset, from_datetime, to_datetime
 from skep.model.trace import TraceEvent, TraceName
 from skep.model.view import TracedMessage
 from skep.wire.body import Body
 from skep.wire.listing import Limit, Pagination, Skip
 from skep.wire.message import WireMessage
-from skep.wire.payload import Encoding, to_wire
+from skep.wire.payload import Encoding, to_payload, to_wire
 
 FIELDS = {
     "kind": "eventType",
@@ -27,11 +27,12 @@ FIELDS = {
 
 
 class TraceBody(Body, frozen=True, kw_only=True):
-    """An event of a message. ``data`` is any JSON."""
+    """An event of a message. ``data`` is any JSON, or a text in base64 if ``encoding`` says so."""
 
     transaction_id: str
     partition_id: UUID
     data: msgspec.Raw
+    encoding: Encoding = "json"
     event_type: str = "info"
     trace_names: list[str] | None = None
     consumer_group: str | None = None
@@ -41,6 +42,7 @@ class TraceBody(Body, frozen=True, kw_only=True):
 class Recorded(Body, frozen=True, kw_only=True):
     success: bool = True
     trace_id: str
+    created_at: datetime
 
 
 class WireEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +67,7 @@ class NamedEvent(WireEvent, frozen=True, kw_only=True):
 
     transaction_id: str
     partition_id: UUID
+    offset: int
     queue_name: str
     partition_name: str
     message_payload: msgspec.Raw
@@ -129,6 +132,30 @@ def to_event(event: TraceEvent) -> WireEvent:
     )
 
 
+def to_trace_event(event: WireEvent, partition: int, offset: Offset) -> TraceEvent:
+    """An event as the broker has it, of the message at this place."""
+    return TraceEvent(
+        number=int(event.id),
+        partition=partition,
+        offset=offset,
+        kind=event.event_type,
+        data=to_payload(event.data, event.encoding),
+        names=event.trace_names,
+        group=event.consumer_group,
+        worker=event.worker_id,
+        created_at=from_datetime("created_at", event.created_at),
+    )
+
+
+def to_trace_name(row: NameRow) -> TraceName:
+    return TraceName(
+        name=row.trace_name,
+        events=row.trace_count,
+        messages=row.message_count,
+        last_seen_at=from_datetime("last_seen", row.last_seen),
+    )
+
+
 def to_named_event(traced: TracedMessage) -> NamedEvent:
     message = traced.message
     payload, encoding = to_wire(message.payload)
@@ -136,6 +163,7 @@ def to_named_event(traced: TracedMessage) -> NamedEvent:
         **msgspec.structs.asdict(to_event(traced.event)),
         transaction_id=message.transaction_id,
         partition_id=partition_id(message.partition_number),
+        offset=message.offset,
         queue_name=message.queue,
         partition_name=message.partition,
         message_payload=payload,

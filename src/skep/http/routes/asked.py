@@ -5,7 +5,7 @@ from uuid import UUID
 
 from skep.errors import Invalid, MessageNotFound, PartitionNotFound
 from skep.http.call import Call
-from skep.model.address import partition_of
+from skep.model.address import address_of, partition_of
 from skep.model.message import Message
 from skep.model.queue import Queue
 
@@ -56,12 +56,20 @@ async def message_in_path(call: Call) -> Message:
 
 
 async def find_message(call: Call, partition: int, transaction_id: str) -> Message:
-    """The message with a transaction id in a partition."""
+    """The message with a transaction id in a partition, or with this as its own id."""
     names = call.broker.addresses.partition(partition)
     try:
         found = names and await call.broker.messages.find(*names, transaction_id)
     except Invalid as error:
         raise Invalid("transactionId", error.reason) from None
-    if not found:
-        raise MessageNotFound(transaction_id)
-    return found
+    return found or await _find_by_id(call, partition, transaction_id)
+
+
+async def _find_by_id(call: Call, partition: int, text: str) -> Message:
+    try:
+        message_id = UUID(text)
+        if address_of(message_id)[0] == partition:
+            return await call.broker.messages.get(message_id)
+    except (ValueError, Invalid):
+        pass
+    raise MessageNotFound(text)

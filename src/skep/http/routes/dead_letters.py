@@ -17,6 +17,7 @@ from skep.wire.dead_letter import (
     to_choice,
     to_letter,
     to_number,
+    to_replayed,
 )
 from skep.wire.listing import Pagination, in_utc
 
@@ -59,11 +60,10 @@ async def replay(call: Call) -> Reply:
     queue, choice = call.params["queue"], check_choice(call.body)
     broker = call.broker.dead_letters
     if choice.numbers is not None:
-        count = len(await broker.replay(queue, list(dict.fromkeys(choice.numbers))))
-    else:
-        count = await broker.replay_all(
-            queue, group=choice.consumer_group, partition=choice.partition
-        )
+        receipts = await broker.replay(queue, list(dict.fromkeys(choice.numbers)))
+        messages = [to_replayed(receipt) for receipt in receipts]
+        return Reply(Replayed(queue=queue, replayed=len(messages), messages=messages))
+    count = await broker.replay_all(queue, group=choice.consumer_group, partition=choice.partition)
     return Reply(Replayed(queue=queue, replayed=count))
 
 

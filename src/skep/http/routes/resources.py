@@ -91,7 +91,8 @@ async def queue(call: Call) -> Reply:
     partitions = await call.broker.insight.queues.partitions(
         name, offset=query.offset, limit=query.limit
     )
-    return Reply(to_detail(summary, partitions))
+    stats = await call.broker.queues.stats(name)
+    return Reply(to_detail(summary, stats, partitions))
 
 
 async def namespaces(call: Call) -> Reply:

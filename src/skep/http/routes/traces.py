@@ -9,6 +9,7 @@ from skep.http.call import Call, Reply
 from skep.http.routes.asked import find_message, message_in_path, queue_of_partition
 from skep.http.routing import get, no_queue, post
 from skep.model.address import partition_of
+from skep.model.names import to_datetime
 from skep.wire.listing import Pagination
 from skep.wire.message import to_message
 from skep.wire.payload import from_wire
@@ -37,14 +38,15 @@ async def record(call: Call) -> Reply:
         event = await call.broker.traces.record(
             message.id,
             body.event_type,
-            from_wire("data", body.data, "json"),
+            from_wire("data", body.data, body.encoding),
             names=body.trace_names or (),
             group=body.consumer_group,
             worker=body.worker_id,
         )
     except Invalid as error:
         raise Invalid(FIELDS.get(error.field, error.field), error.reason) from None
-    return Reply(Recorded(trace_id=str(event.number)), 201)
+    recorded_at = to_datetime(event.created_at)
+    return Reply(Recorded(trace_id=str(event.number), created_at=recorded_at), 201)
 
 
 async def of_message(call: Call) -> Reply:

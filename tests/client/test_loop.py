@@ -9,7 +9,7 @@ import pytest
 
 from skep import AsyncClient, AsyncConsumer, Broker, Client, Consumer, Draft, Message
 from skep.client import async_hold, sync_hold
-from skep.client.async_messages import AsyncMessages
+from skep.client.async_loop import AsyncLoop
 from skep.errors import Invalid
 from skep.testing.clock import ManualClock
 from tests.broker.build import backlogs, dead, drafts, offsets, payloads, pop
@@ -37,7 +37,7 @@ async def consume(
                     Consumer(blocking, queue, **asked)
                 )
         return
-    kind = AsyncConsumer if request.param == "consumer" else AsyncMessages
+    kind = AsyncConsumer if request.param == "consumer" else AsyncLoop
     async with async_client(broker, weather) as client:
         yield lambda queue="orders", **asked: kind(client, queue, **asked)
 
@@ -224,7 +224,7 @@ async def test_the_lease_of_what_is_left_is_renewed_between_messages(
     now = 0.0
     monkeypatch.setattr(async_hold, "monotonic", lambda: now)
 
-    async with AsyncMessages(queue, "orders", lease_seconds=30) as messages:
+    async with AsyncLoop(queue, "orders", lease_seconds=30) as messages:
         async for message in messages:
             now += 10.0
             if message.offset == 1:

@@ -1,0 +1,187 @@
+"""Queues and groups through a client: what the broker says of them."""
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from skep import AsyncClient, Broker, Draft
+from skep.client.connection import PAGE
+from skep.errors import GroupNotFound, Invalid, PartitionNotFound, QueueNotFound
+from skep.testing.clock import ManualClock
+from tests.broker.build import cursors, drafts, moment, offsets, pop
+from tests.client.faults import Fault, Weather
+
+
+async def test_a_queue_is_configured_and_shown(client: AsyncClient, broker: Broker) -> None:
+    made = await client.queues.configure(
+        "orders", namespace="shop", task="sell", retry_limit=5, encryption_enabled=False, priority=7
+    )
+
+    assert made == broker.queues.get("orders") == await client.queues.get("orders")
+    assert (made.options.retry_limit, made.options.lease_time) == (5, 300)
+
+
+async def test_queues_are_listed_the_most_urgent_first(client: AsyncClient, broker: Broker) -> None:
+    await broker.queues.configure("b", namespace="shop")
+    await broker.queues.configure("a", namespace="shop", task="sell")
+    await broker.queues.configure("c", priority=9)
+
+    assert await client.queues.list() == broker.queues.list()
+    assert [queue.name for queue in await client.queues.list()] == ["c", "a", "b"]
+    assert await client.queues.list(namespace="shop") == broker.queues.list(namespace="shop")
+    assert await client.queues.list(namespace="shop", task="sell") == [broker.queues.get("a")]
+    assert await client.queues.list(task="none") == []
+
+
+async def test_a_queue_is_shown_in_numbers(client: AsyncClient, broker: Broker) -> None:
+    await broker.push("orders", [*drafts(3), Draft(b"4", "alice")])
+    await broker.ack(await pop(broker, group="billing", partition="Default"))
+    await broker.fail(await pop(broker, group="shipping", partition="alice"))
+
+    assert await client.queues.stats("orders") == await broker.queues.stats("orders")
+
+
+async def test_every_partition_of_a_queue_is_listed(client: AsyncClient, broker: Broker) -> None:
+    await broker.push("orders", [Draft(b"1", f"p{n}") for n in range(PAGE + 1)])
+    await broker.queues.clear("orders", partition="p1")
+
+    found = await client.queues.partitions("orders")
+
+    assert found == list(broker.queues.partitions("orders"))
+    assert len(found) == PAGE + 1
+
+
+async def test_a_queue_is_cleared_whole_or_by_partition(
+    client: AsyncClient, broker: Broker
+) -> None:
+    await broker.push("orders", [*drafts(3), Draft(b"4", "alice")])
+
+    assert await client.queues.clear("orders", partition="alice") == 1
+    assert await client.queues.clear("orders") == 3
+    assert (await broker.queues.stats("orders")).messages == 0
+
+
+async def test_a_queue_is_deleted_once(client: AsyncClient, broker: Broker) -> None:
+    await broker.push("orders", drafts(1))
+
+    await client.queues.delete("orders")
+
+    assert broker.queues.list() == []
+    with pytest.raises(QueueNotFound):
+        await client.queues.delete("orders")
+
+
+async def test_a_deletion_is_not_repeated(client: AsyncClient, weather: Weather) -> None:
+    await client.push("orders", drafts(1))
+    weather.coming.append(Fault.ANSWER_LOST)
+
+    with pytest.raises(Exception, match="lost"):
+        await client.queues.delete("orders")
+
+    assert weather.count("/resources/queues/orders") == 1
+
+
+@pytest.mark.parametrize("call", ["get", "stats", "partitions", "clear", "delete"])
+async def test_a_queue_that_does_not_exist_is_not_found(client: AsyncClient, call: str) -> None:
+    with pytest.raises(QueueNotFound) as caught:
+        await getattr(client.queues, call)("orders")
+
+    assert caught.value.queue == "orders"
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ({"queue": ""}, "queue"),
+        ({"queue": "orders", "namespace": ""}, "namespace"),
+        ({"queue": "orders", "lease_time": 0}, "lease_time"),
+        ({"queue": "orders", "colour": "red"}, "colour"),
+    ],
+)
+async def test_a_configuration_that_makes_no_sense_is_refused(
+    client: AsyncClient, broker: Broker, asked: dict[str, Any], field: str
+) -> None:
+    for queues in (client.queues, broker.queues):
+        with pytest.raises(Invalid) as caught:
+            await queues.configure(**asked)
+        assert caught.value.field == field
+
+
+async def test_groups_are_listed_with_their_lag(
+    client: AsyncClient, broker: Broker, clock: ManualClock
+) -> None:
+    await broker.push("orders", [*drafts(3), Draft(b"4", "alice")])
+    await broker.push("mails", drafts(1))
+    await broker.pop("orders", group="billing", partitions=2, batch=2)
+    clock.advance(20)
+    await broker.pop("orders", group="late", subscription_mode="new")
+    await broker.pop("mails", group="billing", subscription_from=moment(clock, -5))
+
+    assert await client.groups.list("orders") == broker.groups.list("orders")
+    everything = sorted(broker.groups.list(), key=lambda lag: (lag.queue, lag.group))
+    found = sorted(await client.groups.list(), key=lambda lag: (lag.queue, lag.group))
+    assert found == everything
+    with pytest.raises(QueueNotFound):
+        await client.groups.list("none")
+
+
+async def test_a_groups_place_in_each_partition_is_shown(
+    client: AsyncClient, broker: Broker, clock: ManualClock
+) -> None:
+    await broker.push("orders", [*drafts(3), Draft(b"4", "alice")])
+    await broker.ack(await pop(broker, group="billing", batch=2))
+    clock.advance(5)
+    await broker.pop("orders", group="billing")
+
+    found = await client.groups.lag("orders", "billing")
+
+    assert found == list(broker.groups.lag("orders", "billing"))
+    with pytest.raises(GroupNotFound):
+        await client.groups.lag("orders", "none")
+
+
+async def test_a_group_is_moved(client: AsyncClient, broker: Broker, clock: ManualClock) -> None:
+    await broker.push("orders", [*drafts(3), Draft(b"4", "alice")])
+    await broker.ack(await pop(broker, group="billing", batch=4, partitions=2))
+    clock.advance(10)
+    later = moment(clock)
+    clock.advance(10)
+
+    assert await client.groups.seek("orders", "billing", "beginning") == 2
+    assert cursors(broker, group="billing") == {"Default": 0, "alice": 0}
+    assert await client.groups.seek("orders", "billing", 2, partition="Default") == 1
+    assert cursors(broker, group="billing") == {"Default": 2, "alice": 0}
+    await client.groups.seek("orders", "billing", later)
+    assert cursors(broker, group="billing") == {"Default": 3, "alice": 1}
+    await client.groups.seek("orders", "billing", "beginning")
+    await client.groups.seek("orders", "billing", "end")
+    assert cursors(broker, group="billing") == {"Default": 3, "alice": 1}
+
+
+@pytest.mark.parametrize("to", ["middle", -1, 99, datetime.min])  # noqa: DTZ901
+async def test_a_group_cannot_be_moved_to_nowhere(
+    client: AsyncClient, broker: Broker, to: Any
+) -> None:
+    await broker.push("orders", drafts(1))
+    await broker.pop("orders", group="billing")
+
+    for groups in (client.groups, broker.groups):
+        with pytest.raises(Invalid) as caught:
+            await groups.seek("orders", "billing", to)
+        assert caught.value.field == "to"
+    with pytest.raises(GroupNotFound):
+        await client.groups.seek("orders", "none", "end")
+    with pytest.raises(PartitionNotFound):
+        await client.groups.seek("orders", "billing", "end", partition="none")
+
+
+async def test_a_group_is_forgotten(client: AsyncClient, broker: Broker) -> None:
+    await broker.push("orders", drafts(1))
+    await broker.ack(await pop(broker, group="billing"))
+
+    await client.groups.delete("orders", "billing")
+
+    assert offsets(await broker.pop("orders", group="billing")) == [0]
+    with pytest.raises(GroupNotFound):
+        await client.groups.delete("orders", "none")
