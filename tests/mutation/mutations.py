@@ -114,9 +114,9 @@ MUTATIONS = (
         ORDER,
         (
             Change(
-                "store/round.py",
-                "list(range(first, tail.end))",
-                "list(range(tail.partition.end, tail.partition.end + tail.end - first))",
+                "store/tail.py",
+                "list(range(first, self.end))",
+                "list(range(self.partition.end, self.partition.end + self.end - first))",
             ),
         ),
     ),
