@@ -53,14 +53,9 @@ MUTATIONS = (
         MACHINE,
         (
             Change(
-                "core/lease.py",
-                "lease is not None and lease.id == lease_id and lease.expires_at > now",
-                "lease is not None and lease.id == lease_id",
-            ),
-            Change(
-                "store/round.py",
-                "current is None or current.lease is None or current.lease.expires_at <= self.now",
-                "current is None or current.lease is None",
+                "model/consumer.py",
+                "self.lease if self.lease is not None and self.lease.expires_at > now else None",
+                "self.lease",
             ),
         ),
     ),
@@ -119,9 +114,9 @@ MUTATIONS = (
         ORDER,
         (
             Change(
-                "store/round.py",
-                "            first = tail.end\n",
-                "            first = tail.partition.end\n",
+                "store/tail.py",
+                "list(range(first, self.end))",
+                "list(range(self.partition.end, self.partition.end + self.end - first))",
             ),
         ),
     ),

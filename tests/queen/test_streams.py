@@ -1,6 +1,8 @@
 """Queen's streaming SDK, at the three endpoints that it needs."""
 
 import asyncio
+import gc
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +16,13 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def leftovers() -> Iterator[None]:
+    yield
+    # What it left open is closed here, where nobody complains.
+    gc.collect()
 
 
 async def sink(queen: Queen, name: str, count: int) -> list[Any]:

@@ -79,6 +79,17 @@ async def test_a_backup_and_its_store_go_their_own_ways(tmp_path: Path) -> None:
     assert await count_numbers(tmp_path / "backup") == 9
 
 
+async def test_only_its_owner_gets_into_a_store_and_a_backup(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir(mode=0o755)
+    store = open_store(tmp_path / "store")
+
+    await store.backup(tmp_path / "backup")
+
+    await store.close()
+    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("store", "backup")]
+    assert modes == [0o700, 0o700]
+
+
 @pytest.fixture
 def taken(tmp_path: Path) -> Path:
     """A place where something is already."""

@@ -8,6 +8,8 @@ from skep.model.names import MILLISECOND, SECOND
 from skep.model.queue import QueueOptions
 
 NOW = 1000 * SECOND
+HOUR = 3_600_000
+"""In milliseconds, as a queue's delay is given."""
 FOR_EVER = 2**31 - 1
 counts = st.integers(min_value=0, max_value=FOR_EVER - 1)
 lucks = st.floats(min_value=0, max_value=1)
@@ -36,6 +38,20 @@ def test_a_queue_without_a_delay_tries_again_at_once() -> None:
 @pytest.mark.parametrize("retries", [12, 30, 31, 1000, FOR_EVER - 1])
 def test_the_delay_has_an_end(retries: int) -> None:
     assert delay(retries) == MAX_DELAY
+
+
+@given(counts, lucks, st.integers(0, MAX_DELAY // MILLISECOND))
+def test_no_delay_is_longer_than_an_hour_with_its_luck(
+    retries: int, luck: float, retry_delay: int
+) -> None:
+    assert delay(retries, luck=luck, retry_delay=retry_delay) <= MAX_DELAY
+
+
+@pytest.mark.parametrize("retries", [0, 1, 30])
+def test_a_delay_of_more_than_an_hour_is_stretched_and_not_doubled(retries: int) -> None:
+    hours = [delay(retries, luck=luck, retry_delay=2 * HOUR) for luck in (0, 1)]
+
+    assert hours == [2 * HOUR * MILLISECOND, 12 * HOUR * MILLISECOND // 5]
 
 
 @given(counts, lucks)

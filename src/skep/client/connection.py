@@ -11,10 +11,9 @@ import msgspec
 
 from skep.client.retry import Failure
 from skep.errors import Invalid, OutcomeUnknown, Unavailable
-from skep.model.names import check_count, from_datetime
+from skep.model.names import MAX_NUMBER, check_count, from_datetime
 from skep.wire import problem
 from skep.wire.body import encode
-from skep.wire.dead_letter import MAX_NUMBER
 
 DEFAULT_URL = "http://127.0.0.1:6632"
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)

@@ -10,10 +10,9 @@ from skep.client.connection import check_moment, delete, post, read, steps
 from skep.client.sync_connection import Connection
 from skep.model.dead_letter import FailedMessage
 from skep.model.message import Receipt
-from skep.model.names import check_count, check_label, check_name
+from skep.model.names import MAX_NUMBER, check_count, check_label, check_name
 from skep.wire import paths
 from skep.wire.dead_letter import (
-    MAX_NUMBER,
     DeletedLetters,
     LetterChoice,
     Letters,

@@ -88,6 +88,12 @@ class Catalogue:
             raise PartitionNotFound(queue, name)
         return found
 
+    def partitions_of(self, queue: str, only: str | None) -> list[PartitionState]:
+        """All partitions of a queue, or one that is named."""
+        if only is not None:
+            return [self.partition(queue, only)]
+        return list(self.queue(queue).partitions.values())
+
     def group(self, queue: str, name: str) -> GroupState:
         found = self.queue(queue).groups.get(check_text("group", name))
         if found is None:

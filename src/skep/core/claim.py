@@ -96,8 +96,7 @@ class Claiming:
 
     def _stop(self, consumer: Consumer, partition: PartitionState, budget: int) -> Offset:
         """Where to stop reading: a run that comes back ends where it ended before."""
-        again = consumer.run_end > consumer.cursor
-        end = min(consumer.run_end, partition.end) if again else partition.end
+        end = min(consumer.run_end, partition.end) if consumer.comes_again else partition.end
         return min(end, consumer.cursor + budget + ranges.size(consumer.acked))
 
     def _messages(
@@ -110,13 +109,8 @@ class Claiming:
     ) -> tuple[list[Message], Offset]:
         """Up to ``budget`` messages that are not done, and where the run ends."""
         end = min(stop, segments[-1].end)
-        again = consumer.run_end > consumer.cursor
         found = self._reading.messages(
-            partition,
-            segments,
-            consumer.cursor,
-            end,
-            attempt=consumer.attempt + 1 if again else 1,
+            partition, segments, consumer.cursor, end, attempt=consumer.next_attempt
         )
         acked = consumer.acked
         messages = [m for m in found if not acked or not ranges.contains(acked, m.offset)]

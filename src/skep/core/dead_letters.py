@@ -14,7 +14,7 @@ from skep.errors import DeadLetterNotFound, Invalid, OutcomeUnknown, SkepError
 from skep.model.change import Append, Applied, Change, DeadLetterRemoval
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter, FailedMessage
 from skep.model.message import Receipt
-from skep.model.names import check_count, check_label, from_datetime, to_datetime
+from skep.model.names import MAX_NUMBER, check_count, check_label, from_datetime, to_datetime
 from skep.model.segment import ENCRYPTED, Columns
 from skep.store.protocol import Store
 
@@ -24,8 +24,6 @@ _STEP_BYTES = 1 << 20
 
 _PAGE = 50
 """Dead letters read at a time to learn their numbers: each may be as large as a payload."""
-
-MAX_NUMBER = (1 << 63) - 1
 
 
 class DeadLetters:

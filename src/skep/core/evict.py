@@ -7,7 +7,7 @@ from skep.core.eligibility import EXCEEDED_WAIT, too_late, waited_too_long
 from skep.core.reading import Reading
 from skep.core.state import GroupState, PartitionState
 from skep.model import ranges
-from skep.model.change import Applied, Change, GiveUp
+from skep.model.change import Applied, Change
 from skep.model.queue import Removal
 from skep.model.segment import DELETED, Segment
 from skep.store.protocol import Store
@@ -37,8 +37,7 @@ class Evicting:
         while options.max_wait_time_seconds and not group.removed:
             consumer = group.consumer(partition)
             now = self._store.clock.now()
-            leased = consumer.lease is not None and consumer.lease.expires_at > now
-            if leased or not waited_too_long(options, consumer.oldest_at, now):
+            if consumer.live_lease(now) or not waited_too_long(options, consumer.oldest_at, now):
                 break
             segments = await self._reading.segments(
                 partition, consumer.cursor, messages=STEP, size=1 << 20
@@ -77,14 +76,7 @@ class Evicting:
             oldest_at=late[-1].created_at,
         )
         letters = tuple(
-            GiveUp(
-                queue=group.queue.config.number,
-                partition=partition.number,
-                offset=offset,
-                group=group.name,
-                error=EXCEEDED_WAIT,
-                attempts=consumer.attempt,
-            )
+            group.give_up(partition, offset, error=EXCEEDED_WAIT, attempts=consumer.attempt)
             for offset in lost
         )
         update = group.update(partition, passed, expected=consumer.version)

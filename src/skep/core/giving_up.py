@@ -13,7 +13,7 @@ from skep.core.observe import Observing
 from skep.core.state import GroupState, PartitionState
 from skep.errors import Conflict, GroupNotFound, MessageNotFound
 from skep.model import ranges
-from skep.model.change import Applied, Change, ConsumerUpdate, GiveUp
+from skep.model.change import Applied, Change, ConsumerUpdate
 from skep.model.consumer import Consumer
 from skep.model.names import Instant, Offset, check_label, check_text
 from skep.store.clock import Clock
@@ -86,13 +86,8 @@ class GivingUp:
         return Change(
             consumers=tuple(_passed(group, partition, offset, now) for group in groups),
             dead_letters=tuple(
-                GiveUp(
-                    queue=partition.queue.config.number,
-                    partition=partition.number,
-                    offset=offset,
-                    group=group.name,
-                    error=error,
-                    attempts=group.consumer(partition).attempt,
+                group.give_up(
+                    partition, offset, error=error, attempts=group.consumer(partition).attempt
                 )
                 for group in groups
             ),
@@ -115,7 +110,7 @@ def without(consumer: Consumer, offset: Offset, now: Instant) -> Consumer:
     acked = ranges.union(consumer.acked, ((offset, offset + 1),))
     cursor, acked = ranges.advance(consumer.cursor, acked)
     state = replace(consumer, version=consumer.version + 1, cursor=cursor, acked=acked)
-    if standing.is_leased(consumer, now):
+    if consumer.live_lease(now):
         return state
     if cursor < consumer.run_end:
         return replace(state, lease=None, failed=())

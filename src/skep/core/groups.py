@@ -98,11 +98,7 @@ class Groups:
         """
         check_target(to)
         state = self._catalogue.group(queue, group)
-        partitions = (
-            list(state.queue.partitions.values())
-            if partition is None
-            else [self._catalogue.partition(queue, partition)]
-        )
+        partitions = self._catalogue.partitions_of(queue, partition)
         _check_offset(partitions, to)
         return await self._move_all(state, partitions, to)
 
@@ -174,7 +170,7 @@ class Groups:
         """A group's place in each partition of a queue."""
         state = self._catalogue.group(queue, group)
         now = self._store.clock.now()
-        partitions = list(state.queue.partitions.values())
+        partitions = self._catalogue.partitions_of(queue, None)
         return (partition_lag(state, each, now) for each in partitions)
 
     async def delete(self, queue: str, group: str) -> None:
@@ -225,7 +221,7 @@ def _is_unread(consumer: Consumer) -> bool:
 def partition_lag(group: GroupState, partition: PartitionState, now: Instant) -> PartitionLag:
     consumer = group.consumer(partition)
     backlog = group.pending(partition)
-    lease = consumer.lease if consumer.lease and consumer.lease.expires_at > now else None
+    lease = consumer.live_lease(now)
     return PartitionLag(
         partition=partition.name,
         number=partition.number,

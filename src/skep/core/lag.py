@@ -139,9 +139,9 @@ class Lags:
         oldest: list[tuple[Instant, int, Offset]] = []
         async for partition in in_steps(list(group.queue.partitions.values())):
             consumer = group.consumer(partition)
-            if consumer.lease and consumer.lease.expires_at > now:
+            if lease := consumer.live_lease(now):
                 leased += 1
-                leases.add(consumer.lease.id)
+                leases.add(lease.id)
             if pending := group.pending(partition):
                 backlog += pending
                 waiting += 1

@@ -11,8 +11,8 @@ from skep.model.ranges import Ranges
 
 
 def is_live(consumer: Consumer, lease_id: LeaseId, now: Instant) -> bool:
-    lease = consumer.lease
-    return lease is not None and lease.id == lease_id and lease.expires_at > now
+    lease = consumer.live_lease(now)
+    return lease is not None and lease.id == lease_id
 
 
 def grant(
@@ -30,14 +30,13 @@ def grant(
 
     ``oldest_at`` is when the first of the run was pushed, ``next_at`` when what follows it was.
     """
-    again = consumer.run_end > consumer.cursor
     return replace(
         consumer,
         version=consumer.version + 1,
         acked=ranges.union(consumer.acked, skipped),
         run_end=end,
-        attempt=consumer.attempt + 1 if again else 1,
-        retries=consumer.retries if again else 0,
+        attempt=consumer.next_attempt,
+        retries=consumer.retries if consumer.comes_again else 0,
         ready_at=0,
         oldest_at=oldest_at,
         lease=Lease(lease_id, now, now + seconds * SECOND, next_at),

@@ -142,11 +142,11 @@ class Overview:
             state = self._catalogue.queues.get(config.name)
             for group in list(state.groups.values()) if state else ():
                 async for consumer in in_steps(list(group.consumers.values())):
-                    if consumer.lease and consumer.lease.expires_at > now:
-                        ids.add(consumer.lease.id)
+                    if lease := consumer.live_lease(now):
+                        ids.add(lease.id)
                         partitions += 1
                         held += size(complement(consumer.acked, consumer.cursor, consumer.run_end))
-                        acked += consumer.lease.completed
+                        acked += lease.completed
         return LeaseCounts(active=len(ids), partitions=partitions, held=held, acked=acked)
 
     def parked(self, sees: Sees) -> dict[tuple[str, str], int]:

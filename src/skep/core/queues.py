@@ -86,7 +86,7 @@ class Queues:
 
     def partitions(self, queue: str) -> Iterator[PartitionStats]:
         """The partitions of a queue, oldest first."""
-        partitions = list(self._catalogue.queue(queue).partitions.values())
+        partitions = self._catalogue.partitions_of(queue, None)
         return (_partition_stats(partition) for partition in partitions)
 
     async def stats(self, queue: str) -> QueueStats:
@@ -109,12 +109,7 @@ class Queues:
 
     async def clear(self, queue: str, *, partition: str | None = None) -> int:
         """Remove all messages pushed so far; offsets and groups stay. Returns how many."""
-        state = self._catalogue.queue(queue)
-        partitions = (
-            list(state.partitions.values())
-            if partition is None
-            else [self._catalogue.partition(queue, partition)]
-        )
+        partitions = self._catalogue.partitions_of(queue, partition)
         return sum([await self.truncate(each, each.end, CLEARED) for each in partitions])
 
     async def truncate(self, partition: PartitionState, before: Offset, kind: str) -> int:

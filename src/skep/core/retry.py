@@ -4,7 +4,7 @@ from skep.model.names import MILLISECOND, SECOND, Instant
 from skep.model.queue import QueueOptions
 
 MAX_DELAY = 3600 * SECOND
-"""Where doubling ends, unless the queue's own delay is longer."""
+"""The longest delay, jitter and all, unless the queue's own delay is longer."""
 
 JITTER = 0.2
 """A delay is stretched by up to this part, so that consumers that failed together part ways."""
@@ -17,15 +17,18 @@ def retry_at(options: QueueOptions, *, retries: int, now: Instant, luck: float) 
     """
     if retries >= options.retry_limit:
         return None
-    return now + int(_delay(options, retries) * (1 + JITTER * luck))
+    return now + _delay(options, retries, luck)
 
 
 def latest_retry_at(options: QueueOptions, *, retries: int, now: Instant) -> Instant:
     """The latest that a batch which has failed ``retries`` times may have to wait, from now."""
-    return now + int(_delay(options, max(0, retries - 1)) * (1 + JITTER))
+    return now + _delay(options, max(0, retries - 1), 1)
 
 
-def _delay(options: QueueOptions, retries: int) -> int:
+def _delay(options: QueueOptions, retries: int, luck: float) -> int:
     first = options.retry_delay * MILLISECOND
+    stretch = 1 + JITTER * luck
+    if first > MAX_DELAY:
+        return int(first * stretch)
     # The exponent is capped before the product: 2 ** 64 seconds are no use to anyone.
-    return min(first << min(retries, 30), max(MAX_DELAY, first))
+    return min(int((first << min(retries, 30)) * stretch), MAX_DELAY)

@@ -39,14 +39,7 @@ class Plan:
     def give_up(self, group: GroupState, partition: PartitionState, dead: list[Failure]) -> None:
         attempts = _latest(group, partition).attempt
         self.dead_letters += (
-            GiveUp(
-                queue=group.queue.config.number,
-                partition=partition.number,
-                offset=failure.offset,
-                group=group.name,
-                error=failure.error,
-                attempts=attempts,
-            )
+            group.give_up(partition, failure.offset, error=failure.error, attempts=attempts)
             for failure in dead
         )
 

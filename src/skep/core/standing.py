@@ -16,11 +16,8 @@ def is_done(consumer: Consumer, offset: Offset) -> bool:
 
 def is_held(consumer: Consumer, offset: Offset, now: Instant) -> bool:
     """Whether a live lease holds a message that is not done."""
-    return is_leased(consumer, now) and offset < consumer.run_end and not is_done(consumer, offset)
-
-
-def is_leased(consumer: Consumer, now: Instant) -> bool:
-    return consumer.lease is not None and consumer.lease.expires_at > now
+    in_run = offset < consumer.run_end and not is_done(consumer, offset)
+    return in_run and consumer.live_lease(now) is not None
 
 
 def status_for(consumer: Consumer, offset: Offset, now: Instant) -> MessageStatus:
@@ -57,7 +54,7 @@ def _count_exactly(states: list[Consumer], partition: PartitionState, now: Insta
     for state in states:
         undone = ranges.union(undone, ranges.complement(state.acked, state.cursor, partition.end))
         run = ranges.complement(state.acked, state.cursor, state.run_end)
-        if is_leased(state, now):
+        if state.live_lease(now):
             held = ranges.union(held, run)
         elif state.retries:
             failed = ranges.union(failed, run)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from skep.core import lease as leases
 from skep.errors import QueueFull
 from skep.model import ranges
-from skep.model.change import ConsumerUpdate
+from skep.model.change import ConsumerUpdate, GiveUp
 from skep.model.consumer import Consumer
 from skep.model.names import Instant, Offset
 from skep.model.queue import Partition, Queue, Subscription
@@ -126,6 +126,19 @@ class GroupState:
             expected=expected,
             state=state,
             under_lease=under_lease,
+        )
+
+    def give_up(
+        self, partition: PartitionState, offset: Offset, *, error: str, attempts: int
+    ) -> GiveUp:
+        """The dead letter that a message becomes for this group."""
+        return GiveUp(
+            queue=self.queue.config.number,
+            partition=partition.number,
+            offset=offset,
+            group=self.name,
+            error=error,
+            attempts=attempts,
         )
 
     def follow(self, partition: PartitionState, segment: Segment) -> None:

@@ -15,13 +15,12 @@ from skep.errors import Invalid, MessageNotFound
 from skep.model.address import address_of
 from skep.model.change import Change
 from skep.model.message import Message
-from skep.model.names import check_count, check_id, check_label, check_name, check_text
+from skep.model.names import MAX_NUMBER, check_count, check_id, check_label, check_name, check_text
 from skep.model.trace import TraceEvent, TraceName
 from skep.store.protocol import Store
 
 MAX_NAMES = 20
 MAX_EVENTS = 10_000
-MAX_NUMBER = (1 << 63) - 1
 
 
 class Traces:

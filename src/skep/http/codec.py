@@ -65,5 +65,5 @@ def _invalid(text: str, where: str) -> Invalid:
         return Invalid(f"{path}.{missing[1]}".lstrip("."), "is required")
     unknown = _UNKNOWN.match(reason)
     if unknown:
-        path = f"{path}.{unknown[1]}".lstrip(".")
+        return Invalid(f"{path}.{unknown[1]}".lstrip("."), "is not known here")
     return Invalid(path or where, reason[:1].lower() + reason[1:])

@@ -56,3 +56,16 @@ class Consumer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     messages_consumed: int = 0
     batches_consumed: int = 0
     last_consumed_at: Instant = 0
+
+    def live_lease(self, now: Instant) -> Lease | None:
+        """The lease, unless it has run out."""
+        return self.lease if self.lease is not None and self.lease.expires_at > now else None
+
+    @property
+    def comes_again(self) -> bool:
+        """Whether there is a run: what is delivered next was delivered before."""
+        return self.run_end > self.cursor
+
+    @property
+    def next_attempt(self) -> int:
+        return self.attempt + 1 if self.comes_again else 1

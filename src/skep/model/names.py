@@ -25,6 +25,9 @@ RESERVED = "__skep."
 MAX_NAME_BYTES = 255
 MAX_TRANSACTION_ID = 255
 
+MAX_NUMBER = (1 << 63) - 1
+"""The highest number that a dead letter or a trace event can have."""
+
 SECOND = 1_000_000
 MILLISECOND = 1_000
 

@@ -5,8 +5,7 @@ that, and hands the store everything to write at once. It reads all it needs whi
 touches nothing itself: if the write fails, nothing has happened.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Protocol
 from uuid import UUID
 
@@ -36,12 +35,9 @@ from skep.model.dead_letter import DeadLetter
 from skep.model.entry import Entry
 from skep.model.names import Instant, Offset
 from skep.model.queue import Partition, Subscription
-from skep.model.segment import DELETED, ENCRYPTED, Columns, Segment, concat
+from skep.model.segment import DELETED, ENCRYPTED, Segment
 from skep.model.trace import TraceEvent
-
-MAX_SEGMENT_MESSAGES = 500
-MAX_SEGMENT_BYTES = 128 << 10
-"""A small pop out of a large segment reads the whole of it, so segments stay small."""
+from skep.store.tail import Tail
 
 
 class Recorded(msgspec.Struct, frozen=True, array_like=True):
@@ -73,20 +69,11 @@ class View(Protocol):
     def next_number(self) -> int: ...
 
 
-@dataclass(slots=True)
-class _Tail:
-    """The end of a partition as the round moves it."""
-
-    partition: Partition
-    end: Offset
-    parts: list[Columns] = field(default_factory=list)
-
-
 class Round:
     def __init__(self, view: View, *, lane: int, now: Instant) -> None:
         self._view = view
         self._lane = lane
-        self._tails: dict[int, _Tail] = {}
+        self._tails: dict[int, Tail] = {}
         self.now = now
         self.consumers: dict[tuple[int, int, str], Consumer] = {}
         self.transactions: dict[int, dict[str, Offset]] = {}
@@ -133,24 +120,13 @@ class Round:
             if tail.parts:
                 queue = tail.partition.queue
                 position = self.heads.get(queue, self._heads_before[queue])
-                made += self._cut(tail, position)
+                made += tail.segments(lane=self._lane, now=self.now, position=position)
                 self.heads[queue] = position + tail.end - tail.partition.end
         return made
 
     def partitions(self) -> list[Partition]:
         """The partitions that got messages, with their new ends."""
-        return [
-            msgspec.structs.replace(
-                tail.partition,
-                end=tail.end,
-                newest_at=self.now,
-                first_at=tail.partition.first_at
-                if tail.partition.start < tail.partition.end
-                else self.now,
-            )
-            for tail in self._tails.values()
-            if tail.parts
-        ]
+        return [tail.moved(self.now) for tail in self._tails.values() if tail.parts]
 
     def _refusal(self, change: Change) -> Outcome | None:
         if change.key:
@@ -179,11 +155,8 @@ class Round:
             return Stale()
         if current is None and self._view.partition(update.queue, update.partition) is None:
             return Gone()
-        if update.under_lease and (
-            current is None or current.lease is None or current.lease.expires_at <= self.now
-        ):
-            return Expired()
-        return None
+        lease = current.live_lease(self.now) if current else None
+        return Expired() if update.under_lease and lease is None else None
 
     def _can_remove(self, removal: DeadLetterRemoval) -> bool:
         place = removal.queue, removal.number
@@ -191,7 +164,7 @@ class Round:
             return False
         return self._view.dead_letter(*place) is not None
 
-    def _tail(self, append: Append) -> _Tail | None:
+    def _tail(self, append: Append) -> Tail | None:
         tail = self._tails.get(append.partition)
         if tail is None:
             partition = self._view.partition(append.queue, append.partition)
@@ -199,7 +172,7 @@ class Round:
                 return None
             if append.queue not in self._heads_before:
                 self._heads_before[append.queue] = self._view.head(append.queue)
-            tail = self._tails[append.partition] = _Tail(partition, partition.end)
+            tail = self._tails[append.partition] = Tail(partition, partition.end)
         return tail
 
     def _append(self, append: Append) -> Appended:
@@ -208,10 +181,10 @@ class Round:
         if not columns:
             return Appended(append.partition, [])
         if columns.transaction_ids is None:
-            return _append_all(tail, append)
+            return Appended(append.partition, tail.append(columns))
         return self._append_once(tail, append)
 
-    def _append_once(self, tail: _Tail, append: Append) -> Appended:
+    def _append_once(self, tail: Tail, append: Append) -> Appended:
         """Append what is not there yet; the ids of the rest say where it is."""
         ids = append.columns.transaction_ids or ()
         mine = self.transactions.setdefault(append.partition, {})
@@ -219,10 +192,10 @@ class Round:
         known = {} if append.replay else self._known(append.partition, chosen_ids, mine)
         if not known and len(set(chosen_ids)) == len(ids):
             # All new, as most is.
-            appended = _append_all(tail, append)
-            mine.update(zip(chosen_ids, appended.offsets, strict=True))
-            return appended
-        offsets: list[Offset] = []
+            offsets = tail.append(append.columns)
+            mine.update(zip(chosen_ids, offsets, strict=True))
+            return Appended(append.partition, offsets)
+        offsets = []
         kept: list[int] = []
         for index, chosen in enumerate(ids):
             earlier = known.get(chosen) if chosen is not None else None
@@ -235,8 +208,7 @@ class Round:
             if chosen is not None:
                 known[chosen] = mine[chosen] = offset
         if kept:
-            tail.parts.append(append.columns.pick(kept))
-            tail.end += len(kept)
+            tail.append(append.columns.pick(kept))
         duplicates = frozenset(range(len(ids))).difference(kept)
         return Appended(append.partition, offsets, duplicates)
 
@@ -314,37 +286,10 @@ class Round:
         tail = self._tails.get(partition)
         if tail is not None and offset >= tail.partition.end:
             # Where they will stand in the journal is not decided yet.
-            return next((made for made in self._cut(tail, 0) if made.end > offset), None)
+            made = tail.segments(lane=self._lane, now=self.now, position=0)
+            return next((each for each in made if each.end > offset), None)
         segment = self._view.segment(partition, offset)
         return None if segment is None or segment.flag(offset) & DELETED else segment
-
-    def _cut(self, tail: _Tail, position: int) -> list[Segment]:
-        """The segments of a tail, from a position of the journal on."""
-        start = tail.partition.end
-        made: list[Segment] = []
-        for columns, size in split(concat(tail.parts)) if tail.parts else ():
-            made.append(
-                Segment(
-                    queue=tail.partition.queue,
-                    partition=tail.partition.number,
-                    start=start,
-                    created_at=self.now,
-                    lane=self._lane,
-                    position=position,
-                    size=size,
-                    columns=columns,
-                )
-            )
-            start += len(columns.payloads)
-            position += len(columns.payloads)
-        return made
-
-
-def _append_all(tail: _Tail, append: Append) -> Appended:
-    first = tail.end
-    tail.parts.append(append.columns)
-    tail.end += len(append.columns.payloads)
-    return Appended(append.partition, list(range(first, tail.end)))
 
 
 def judge(
@@ -364,23 +309,3 @@ def judge(
             return round_, outcomes
         except Corrupted as error:
             unreadable[len(outcomes)] = Unreadable(str(error))
-
-
-def split(columns: Columns) -> Iterable[tuple[Columns, int]]:
-    """Cut into pieces that each make a segment of reasonable size; each with its bytes."""
-    total = sum(map(len, columns.payloads))
-    if len(columns.payloads) <= MAX_SEGMENT_MESSAGES and total <= MAX_SEGMENT_BYTES:
-        return ((columns, total),)
-    return _pieces(columns)
-
-
-def _pieces(columns: Columns) -> Iterator[tuple[Columns, int]]:
-    sizes = list(map(len, columns.payloads))
-    start = size = 0
-    for index, added in enumerate(sizes):
-        full = size + added > MAX_SEGMENT_BYTES or index - start >= MAX_SEGMENT_MESSAGES
-        if full and index > start:
-            yield columns.cut(start, index), size
-            start, size = index, 0
-        size += added
-    yield columns.cut(start, len(sizes)), size

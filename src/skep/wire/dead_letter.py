@@ -11,11 +11,11 @@ from skep.errors import Forbidden, Invalid
 from skep.model.address import address_of, partition_id
 from skep.model.dead_letter import FailedMessage
 from skep.model.message import Receipt
+from skep.model.names import MAX_NUMBER
 from skep.wire.body import Body
 from skep.wire.listing import Limit, Pagination, Skip
 from skep.wire.payload import Encoding, to_payload, to_wire
 
-MAX_NUMBER = 2**63 - 1
 Number = Annotated[int, msgspec.Meta(ge=0, le=MAX_NUMBER)]
 MAX_NUMBERS = 1000
 
@@ -181,7 +181,7 @@ def check_choice(choice: LetterChoice) -> LetterChoice:
 
 def to_number(field: str, text: str) -> int:
     """A dead letter's number in a path or a query."""
-    if not (text.isascii() and text.isdigit()) or len(text) > 19 or int(text) >= 2**63:
+    if not (text.isascii() and text.isdigit()) or len(text) > 19 or int(text) > MAX_NUMBER:
         raise Invalid(field, f"{text[:64]!r} is not the number of a dead letter")
     return int(text)
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from skep.model.address import partition_id
-from skep.model.names import Offset, from_datetime, to_datetime
+from skep.model.names import MAX_NUMBER, Offset, from_datetime, to_datetime
 from skep.model.trace import TraceEvent, TraceName
 from skep.model.view import TracedMessage
 from skep.wire.body import Body
@@ -75,7 +75,7 @@ class NamedEvent(WireEvent, frozen=True, kw_only=True):
 
 
 class NamedQuery(Body, frozen=True, kw_only=True):
-    before: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None = None
+    before: Annotated[int, msgspec.Meta(ge=0, le=MAX_NUMBER)] | None = None
     limit: Limit = 100
     offset: Skip = 0
 

@@ -1,5 +1,6 @@
 """Queues, partitions, consumers and subscriptions in RocksDB."""
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -19,7 +20,7 @@ _consumer = Decoder(Consumer)
 _subscription = Decoder(Subscription)
 
 
-_RECENT = 10_000
+RECENT = 10_000
 """Partitions written last that are kept in memory: those that are pushed to all the time."""
 
 
@@ -28,7 +29,7 @@ class CatalogueRows(Rows):
 
     def _load(self) -> None:
         super()._load()
-        self._recent: dict[int, Partition] = {}
+        self._recent: OrderedDict[int, Partition] = OrderedDict()
         self._queues = {
             queue.number: queue
             for queue in (_queue(value) for _, value in self._db.scan(b"q", b"r"))
@@ -141,9 +142,10 @@ class CatalogueRows(Rows):
     def _remember(self, written: Iterable[Partition]) -> None:
         """Keep what has been written, not before, and at once: the next to read builds on it."""
         for partition in written:
-            if len(self._recent) >= _RECENT:
-                self._recent.clear()
             self._recent[partition.number] = partition
+            self._recent.move_to_end(partition.number)
+        while len(self._recent) > RECENT:
+            self._recent.popitem(last=False)
 
     def _end(self, partition: int) -> Offset:
         """The end of a partition whose queue is not known; needed only if it holds nothing."""

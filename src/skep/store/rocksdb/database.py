@@ -9,7 +9,14 @@ from weakref import WeakSet
 from rocksdict import AccessType, Checkpoint, Rdict, ReadOptions, WriteBatch
 
 from skep.errors import Closed, Corrupted, Invalid, OutcomeUnknown, StoreFailed, Unavailable
-from skep.store.rocksdb.guard import ADVICE, Synced, check_logs, check_tables, holds_a_store
+from skep.store.rocksdb.guard import (
+    ADVICE,
+    Synced,
+    check_logs,
+    check_tables,
+    close_to_others,
+    holds_a_store,
+)
 from skep.store.rocksdb.keys import about
 from skep.store.rocksdb.lock import DirectoryLock
 from skep.store.rocksdb.options import database_options, segment_options
@@ -32,6 +39,7 @@ class Database:
         self.path = path
         try:
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            close_to_others(path)
             self._lock = DirectoryLock(path)
         except OSError as error:
             raise Unavailable(f"{path} cannot be opened: {error}") from error
@@ -144,6 +152,7 @@ class Database:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             Checkpoint(self._db).create_checkpoint(str(path))
+            close_to_others(path)
         except Exception as error:
             raise Unavailable(f"no backup was made at {path}: {error}") from error
 

@@ -30,6 +30,12 @@ _LAST_TYPE = 4
 """Full, first, middle, last; 0 is the padding of a file. Higher ones are those of recycled logs."""
 
 
+def close_to_others(path: Path) -> None:
+    """Let only its owner into a directory, if that is us: RocksDB's files are open to all."""
+    if path.stat().st_uid == os.geteuid():
+        path.chmod(0o700)
+
+
 def holds_a_store(path: Path) -> bool:
     """Whether the directory holds a store; ``Corrupted`` if it holds what is left of one.
 
