@@ -11,6 +11,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from skep.http.limits import DoorLimits
 
+_LINGER_SECONDS = 1
 _TOO_LARGE = (b"431 Request Header Fields Too Large", b"the headers are too large")
 
 
@@ -29,6 +30,7 @@ class DoorProtocol(HttpToolsProtocol):
         """Since when headers are awaited that have not come, or not all of them."""
         self._header_bytes = 0
         self._oversized = False
+        self._refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -37,7 +39,7 @@ class DoorProtocol(HttpToolsProtocol):
             self._refuse(b"503 Service Unavailable", b"too many connections")
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
+        if self._refused or self.transport.is_closing():
             return
         # What came may be the body as well: only if it is much, its headers are counted.
         self._header_bytes += len(data)
@@ -74,9 +76,15 @@ class DoorProtocol(HttpToolsProtocol):
 
     def _refuse(self, status: bytes, reason: bytes) -> None:
         self._waiting_since = None
+        self._refused = True
         body = b'{"error":"%s"}' % reason
         self.transport.write(
             b"HTTP/1.1 %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\n"
             b"connection: close\r\n\r\n%s" % (status, len(body), body)
         )
-        self.transport.close()
+        if self.transport.can_write_eof():
+            # To hang up on somebody who is still sending would take the answer back.
+            self.transport.write_eof()
+            self.loop.call_later(_LINGER_SECONDS, self.transport.close)
+        else:
+            self.transport.close()
