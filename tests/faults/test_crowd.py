@@ -79,7 +79,9 @@ def megabytes(server: ServerProcess) -> float:
 async def test_one_message_wakes_one_of_five_thousand(server: ServerProcess) -> None:
     # A queue that is new wakes everybody once: they had waited for it to be made.
     await push(server, 0)
-    await first_answered([await wait_for_a_message(server)])
+    first = await wait_for_a_message(server)
+    await first_answered([first])
+    first.leave()
     waiters = await crowd(server, CROWD)
 
     await push(server, 1)
