@@ -69,6 +69,25 @@ async def test_an_id_that_was_pushed_before_is_not_doubled(hand: Hand) -> None:
     assert len(popped["messages"]) == 1
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"queue": "q" * 300},
+        {"queue": "orders", "partition": ""},
+        {"queue": "o", "transactionId": ""},
+    ],
+)
+async def test_a_push_that_could_never_be_delivered_is_refused_whole(
+    hand: Hand, bad: dict[str, str]
+) -> None:
+    await switch(hand, True)
+    items = [{"queue": "orders", "payload": 1}, {"payload": 2, **bad}]
+
+    await hand.post("/api/v1/push", {"items": items}, expect=400)
+
+    assert hand.broker.maintenance.aside == 0
+
+
 async def test_a_transaction_that_pushes_is_refused_meanwhile(hand: Hand) -> None:
     await switch(hand, True)
     body = {"operations": [{"type": "push", "queue": "q", "payload": 1}]}
@@ -99,7 +118,7 @@ async def test_our_own_queue_is_not_shown(hand: Hand) -> None:
 async def test_a_restart_goes_on_where_it_was(tmp_path: Path) -> None:
     async with skep.open(tmp_path / "data") as queue:
         await queue.maintenance.set_pushing(True)
-        await queue.maintenance.lay_aside("orders", [Draft(b"1"), Draft(b"2")], "alice")
+        await queue.maintenance.lay_aside({"orders": [Draft(b"1"), Draft(b"2")]}, "alice")
 
     async with skep.open(tmp_path / "data") as queue:
         assert queue.maintenance.pushing

@@ -102,7 +102,7 @@ class Broker:
             store, catalogue, committer, meter, reading, self.dead_letters, self.traces, limits
         )
         self.giving_up = GivingUp(store.clock, catalogue, committer, self.insight.observing)
-        self.maintenance = Maintenance(store, catalogue, self)
+        self.maintenance = Maintenance(store, catalogue, self, limits)
         self._sweeper = Sweeper(store, catalogue, self.queues, evicting)
         self._closing: asyncio.Task[None] | None = None
 

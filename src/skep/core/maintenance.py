@@ -7,7 +7,7 @@ is kept: as long as something lies aside, what is pushed is laid behind it.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Protocol
 from uuid import uuid4
@@ -16,6 +16,8 @@ import msgspec
 from msgspec.structs import replace
 
 from skep.core.catalogue import Catalogue
+from skep.core.limits import Limits
+from skep.core.push import Batch
 from skep.errors import SkepError, Unavailable
 from skep.model.change import EntryUpdate
 from skep.model.message import Delivery, Draft, Message, Receipt
@@ -55,10 +57,11 @@ class Queue(Protocol):
 class Maintenance:
     """``pushing`` and ``popping`` say what is in maintenance."""
 
-    def __init__(self, store: Store, catalogue: Catalogue, queue: Queue) -> None:
+    def __init__(self, store: Store, catalogue: Catalogue, queue: Queue, limits: Limits) -> None:
         self._store = store
         self._catalogue = catalogue
         self._queue = queue
+        self._limits = limits
         self._bringing: asyncio.Task[None] | None = None
         self._under_way = 0
         self.pushing = False
@@ -97,17 +100,27 @@ class Maintenance:
         self.popping = on
 
     async def lay_aside(
-        self, queue: str, drafts: Sequence[Draft], producer: str | None
-    ) -> list[Draft]:
-        """Keep drafts for later, durably; returns them with the transaction ids they will have."""
-        state = self._catalogue.queues.get(queue)
-        if state and state.config.options.encryption_enabled:
-            raise Unavailable("encrypted queues take nothing while pushing is in maintenance")
-        named = [
-            draft if draft.transaction_id else replace(draft, transaction_id=str(uuid4()))
-            for draft in drafts
+        self, drafts: Mapping[str, Sequence[Draft]], producer: str | None
+    ) -> dict[str, list[Draft]]:
+        """Keep drafts, by queue, for later: durably, all or none.
+
+        Returns them with the transaction ids they will have. What a push would refuse is refused
+        now: later there would be nobody to tell.
+        """
+        for queue, some in drafts.items():
+            self._check(queue, some)
+        named = {
+            queue: [
+                draft if draft.transaction_id else replace(draft, transaction_id=str(uuid4()))
+                for draft in some
+            ]
+            for queue, some in drafts.items()
+        }
+        laid = [
+            Draft(msgspec.msgpack.encode(_Laid(queue, draft, producer)))
+            for queue, some in named.items()
+            for draft in some
         ]
-        laid = [Draft(msgspec.msgpack.encode(_Laid(queue, draft, producer))) for draft in named]
         self._under_way += 1
         try:
             await self._queue.push(ASIDE, laid)
@@ -115,6 +128,12 @@ class Maintenance:
             self._under_way -= 1
             self._bring_back()
         return named
+
+    def _check(self, queue: str, drafts: Sequence[Draft]) -> None:
+        Batch(queue, drafts, self._limits)
+        state = self._catalogue.queues.get(queue)
+        if state and state.config.options.encryption_enabled:
+            raise Unavailable("encrypted queues take nothing while pushing is in maintenance")
 
     async def _note(self, what: str, on: bool) -> None:
         value = b"on" if on else None

@@ -6,6 +6,7 @@ from skep.core.broker import Broker
 from skep.http.access import Permission
 from skep.http.call import Call, Reply
 from skep.http.routing import Route
+from skep.model.message import Draft
 from skep.model.operation import Push
 from skep.wire.push import Buffered, PushBody, Pushed, PushItem, to_answer, to_draft, to_pushed
 
@@ -47,20 +48,20 @@ async def _push_to_several(
 
 
 async def _lay_aside(call: Call, items: list[PushItem]) -> list[Buffered]:
-    answers: list[Buffered] = []
+    drafts: dict[str, list[Draft]] = {}
     for index, item in enumerate(items):
-        (draft,) = await call.broker.maintenance.lay_aside(
-            item.queue, [to_draft(index, item)], call.principal.subject
+        drafts.setdefault(item.queue, []).append(to_draft(index, item))
+    laid = await call.broker.maintenance.lay_aside(drafts, call.principal.subject)
+    in_turn = {queue: iter(some) for queue, some in laid.items()}
+    return [
+        Buffered(
+            index=index,
+            queue=item.queue,
+            partition=item.partition,
+            transaction_id=next(in_turn[item.queue]).transaction_id or "",
         )
-        answers.append(
-            Buffered(
-                index=index,
-                queue=item.queue,
-                partition=item.partition,
-                transaction_id=draft.transaction_id or "",
-            )
-        )
-    return answers
+        for index, item in enumerate(items)
+    ]
 
 
 def queues_of_items(call: Call) -> Iterable[str]:
