@@ -15,6 +15,7 @@ from skep.core.broker import Broker
 from skep.http.app import App
 from skep.http.limits import DoorLimits
 from skep.http.protocol import DoorProtocol
+from skep.http.relief import Relief
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -74,6 +75,7 @@ class Server(uvicorn.Server):
         self._broker = broker
         self._address = address
         self._started = started
+        self._relief = Relief()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -100,7 +102,8 @@ class Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     async def on_tick(self, counter: int) -> bool:
-        """Ten times a second, from uvicorn; once a second is often enough for us."""
+        """Ten times a second, from uvicorn."""
+        self._relief.look(len(self.server_state.connections))
         if counter % 10 == 0:
             now = asyncio.get_running_loop().time()
             for connection in list(self.server_state.connections):

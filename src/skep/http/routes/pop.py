@@ -1,7 +1,6 @@
 """Popping, with long poll."""
 
 import asyncio
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -33,24 +32,24 @@ async def _pop(call: Call, asked: dict[str, Any]) -> Delivery | None:
 
 async def _while_connected(call: Call, asked: dict[str, Any], wait: float) -> Delivery | None:
     """Wait for messages as long as the client does: nothing is leased for who has gone."""
-    popping = asyncio.ensure_future(call.broker.pop(**asked, wait=wait))
-    gone = asyncio.ensure_future(_disconnected(call))
+    popping = asyncio.current_task()
+    assert popping is not None
+    gone = asyncio.ensure_future(_cancel_when_gone(call, popping))
     try:
-        await asyncio.wait((popping, gone), return_when=asyncio.FIRST_COMPLETED)
-        if popping.done():
-            return popping.result()
-        popping.cancel()
-        with suppress(asyncio.CancelledError):
-            await popping
+        return await call.broker.pop(**asked, wait=wait)
+    except asyncio.CancelledError:
+        if not gone.done():
+            raise
+        popping.uncancel()
         return None
     finally:
-        popping.cancel()
         gone.cancel()
 
 
-async def _disconnected(call: Call) -> None:
+async def _cancel_when_gone(call: Call, popping: asyncio.Task[Any]) -> None:
     while (await call.receive())["type"] != "http.disconnect":
         pass
+    popping.cancel()
 
 
 def _asked(call: Call) -> dict[str, Any]:
