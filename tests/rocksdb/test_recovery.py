@@ -21,7 +21,7 @@ def write_without_sync(store: RocksStore, change: Change) -> None:
     """What a commit does up to the sync."""
     round_ = Round(store, lane=store.lane, now=store.clock.now())
     round_.judge(change)
-    store._write(store._batch_of(round_, round_.segments()))
+    store._write(store._batch_of(round_, round_.segments(), round_.partitions()))
 
 
 async def torn(path: Path) -> tuple[Path, int]:

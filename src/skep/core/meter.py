@@ -26,6 +26,8 @@ class Meter:
         self._catalogue = catalogue
         self.metrics = Metrics(clock)
         self._now = clock.now()
+        self._tallies: dict[int, Tally] = {}
+        """Where this commit counts, by queue."""
         self.letters: dict[int, int] = {}
         """How many dead letters queues have, by number, as far as somebody has counted."""
         self.letter_changes = 0
@@ -39,8 +41,9 @@ class Meter:
         self._now = self._clock.now()
         self.metrics.begin(self._now)
         self.metrics.keep_only(self._catalogue.queues)
+        self._tallies.clear()
         for segment in commit.segments:
-            if tally := self._tally(segment.partition):
+            if tally := self._tally(segment.queue, segment.partition):
                 tally.pushed += len(segment.columns.payloads)
         states: dict[tuple[int, str], Consumer] = {}
         for change, outcome in zip(changes, commit.outcomes, strict=True):
@@ -49,14 +52,14 @@ class Meter:
 
     def _count(self, change: Change, states: dict[tuple[int, str], Consumer]) -> None:
         if change.appends:
-            for partition in {append.queue: append.partition for append in change.appends}.values():
-                if tally := self._tally(partition):
+            for queue, partition in {each.queue: each.partition for each in change.appends}.items():
+                if tally := self._tally(queue, partition):
                     tally.pushes += 1
         for update in change.consumers:
             self._count_update(update, states)
         for given_up in change.dead_letters:
             self._forget_letters(given_up.queue)
-            if tally := self._tally(given_up.partition):
+            if tally := self._tally(given_up.queue, given_up.partition):
                 tally.dead_letters += 1
         for removal in change.removals:
             self._forget_letters(removal.queue)
@@ -90,10 +93,15 @@ class Meter:
         self.letters.pop(queue, None)
         self.letter_changes += 1
 
-    def _tally(self, partition: int) -> Tally | None:
+    def _tally(self, queue: int, partition: int) -> Tally | None:
         """Where to count what happens in a partition; None if it is gone."""
-        known = self._catalogue.partitions.get(partition)
-        return self._tally_of(known) if known else None
+        tally = self._tallies.get(queue)
+        if tally is None:
+            known = self._catalogue.partitions.get(partition)
+            tally = self._tally_of(known) if known else None
+            if tally:
+                self._tallies[queue] = tally
+        return tally
 
     def _tally_of(self, partition: PartitionState) -> Tally | None:
         name = partition.queue.config.name

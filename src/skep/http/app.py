@@ -6,12 +6,12 @@ Plain ASGI: on this path a framework costs as much as the queue itself (docs/adr
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TypeAlias
 
 from skep.core.broker import Broker
 from skep.errors import Invalid, SkepError, TooLarge
 from skep.http.auth import Authenticator
-from skep.http.call import Call, Receive, Reply, Scope, Send
+from skep.http.call import ANSWER, Call, Receive, Reply, Scope, Send
 from skep.http.codec import decode_body, decode_query
 from skep.http.door import Door
 from skep.http.limits import DoorLimits
@@ -21,17 +21,8 @@ from skep.http.routing import Route, Router
 from skep.wire.body import encode
 
 _log = logging.getLogger("skep.http")
-
-
-class _Headers(NamedTuple):
-    """The headers that matter here."""
-
-    authorization: bytes
-    api_key: bytes
-    origin: bytes
-    host: bytes
-    length: bytes
-    encoding: bytes
+_Headers: TypeAlias = dict[bytes, bytes]
+_NOSNIFF = (b"x-content-type-options", b"nosniff")
 
 
 class App:
@@ -57,10 +48,11 @@ class App:
             return
         if scope["type"] != "http":
             raise RuntimeError(f"the door does not speak {scope['type']}")
-        headers = _pick(scope)
+        headers: _Headers = dict(scope["headers"])
+        origin = headers.get(b"origin", b"")
         place = "unknown"
         try:
-            self._origins.check(headers.origin, headers.host)
+            self._origins.check(origin, headers.get(b"host", b""))
             route, values = self._find(scope)
             place = route.path
             reply = await self._handle(route, values, scope, headers, receive)
@@ -72,7 +64,7 @@ class App:
             _log.exception("%s %s failed", scope["method"], place)
             reply = Reply({"error": "the server has failed; its log says why"}, 500)
         self.door.answers[scope["method"], place, reply.status] += 1
-        await self._answer(reply, headers.origin, send)
+        await self._answer(scope, reply, origin, send)
 
     def _find(self, scope: Scope) -> tuple[Route, tuple[str, ...]]:
         found = self._router.find(scope["raw_path"])
@@ -94,7 +86,7 @@ class App:
         receive: Receive,
     ) -> Reply:
         principal = await self._authenticator.authenticate(
-            route.needs, headers.authorization, headers.api_key
+            route.needs, headers.get(b"authorization", b""), headers.get(b"x-api-key", b"")
         )
         principal.check(route.needs)
         params = dict(zip(route.names, values, strict=True)) if values else {}
@@ -110,9 +102,10 @@ class App:
     async def _read(self, headers: _Headers, receive: Receive) -> bytes:
         """The whole body, if it is not too large and does not take too long."""
         most = self._limits.body_bytes
-        if headers.encoding not in (b"", b"identity"):
+        if headers.get(b"content-encoding", b"identity") not in (b"", b"identity"):
             raise Invalid("Content-Encoding", "must not be used")
-        if headers.length.isdigit() and int(headers.length[:20]) > most:
+        length = headers.get(b"content-length", b"")
+        if length.isdigit() and int(length[:20]) > most:
             raise TooLarge("body", f"is larger than {most} bytes")
         event = await receive()
         if not event.get("more_body"):
@@ -123,22 +116,17 @@ class App:
         except TimeoutError:
             raise _Elsewhere(_TOO_SLOW) from None
 
-    async def _answer(self, reply: Reply, origin: bytes, send: Send) -> None:
-        content = reply.content
-        if content is None:
-            body = b""
-        elif isinstance(content, bytes):
-            body = content
-        else:
-            body = encode(content)
-        headers = [
-            (b"content-length", b"%d" % len(body)),
-            (b"content-type", reply.media_type),
-            (b"x-content-type-options", b"nosniff"),
-            *reply.headers,
-        ]
+    async def _answer(self, scope: Scope, reply: Reply, origin: bytes, send: Send) -> None:
+        body = _encoded(reply.content)
+        headers = [(b"content-type", reply.media_type), _NOSNIFF]
+        if reply.status != 204:
+            headers.append((b"content-length", b"%d" % len(body)))
         if origin:
             headers += self._origins.headers(origin)
+        whole = scope.get("extensions", {}).get(ANSWER)
+        if whole and not reply.headers and whole["send"](reply.status, headers, body):
+            return
+        headers += reply.headers
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
@@ -166,22 +154,10 @@ def _not_so(method: str, by_method: dict[str, Route]) -> Reply:
     )
 
 
-def _pick(scope: Scope) -> _Headers:
-    authorization = api_key = origin = host = length = encoding = b""
-    for name, value in scope["headers"]:
-        if name == b"authorization":
-            authorization = value
-        elif name == b"content-length":
-            length = value
-        elif name == b"host":
-            host = value
-        elif name == b"origin":
-            origin = value
-        elif name == b"x-api-key":
-            api_key = value
-        elif name == b"content-encoding":
-            encoding = value
-    return _Headers(authorization, api_key, origin, host, length, encoding)
+def _encoded(content: object) -> bytes:
+    if content is None:
+        return b""
+    return content if isinstance(content, bytes) else encode(content)
 
 
 def _some(event: object) -> bytes:

@@ -1,8 +1,9 @@
 """One request as a handler sees it, and what it answers."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+import msgspec
 
 from skep.core.broker import Broker
 from skep.http.access import Permission, Principal
@@ -12,12 +13,15 @@ Scope: TypeAlias = MutableMapping[str, Any]
 Event: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Event]]
 Send: TypeAlias = Callable[[Event], Awaitable[None]]
+Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 JSON = b"application/json"
+ANSWER = "skep.answer"
+"""The scope's extension for a whole answer at once, if the server has it: its ``send`` takes the
+status, the headers and the body, and says whether it sent them."""
 
 
-@dataclass(slots=True)
-class Call:
+class Call(msgspec.Struct):
     """A request whose route is known. ``query`` and ``body`` are what the route declares."""
 
     broker: Broker
@@ -32,11 +36,10 @@ class Call:
         return permission in self.principal.permissions
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """``content`` becomes JSON, unless it is bytes already. None is no body at all."""
 
     content: Any = None
     status: int = 200
     media_type: bytes = JSON
-    headers: tuple[tuple[bytes, bytes], ...] = field(default=())
+    headers: tuple[tuple[bytes, bytes], ...] = ()

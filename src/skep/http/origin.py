@@ -6,6 +6,7 @@ where there is no authentication so is a name that only pretends to be this mach
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from skep.errors import Forbidden
 
@@ -46,6 +47,7 @@ def _is_own(origin: bytes, host: bytes) -> bool:
     return origin.partition(b"://")[2] == host
 
 
+@lru_cache(maxsize=256)
 def _name(host: bytes) -> str:
     name, _, port = host.decode("latin-1").rpartition(":")
     return (name if port.isdigit() else host.decode("latin-1")).lower()

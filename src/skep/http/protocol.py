@@ -5,10 +5,16 @@ per second would hold the door for ever.
 """
 
 import asyncio
+from functools import partial
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
+from skep.http.call import ANSWER, Headers
 from skep.http.limits import DoorLimits
 
 _LINGER_SECONDS = 1
@@ -18,8 +24,8 @@ _TOO_LARGE = (b"431 Request Header Fields Too Large", b"the headers are too larg
 class DoorProtocol(HttpToolsProtocol):
     """HTTP/1.1 with limits on headers, on the time they take, and on connections.
 
-    There is no timer per request, which would cost as much as parsing one: ``check`` is called
-    for every connection, once a second.
+    There is no timer per request, nor for what lies between two of them, which would cost as much
+    as parsing one: ``check`` is called for every connection, once a second.
     """
 
     limits = DoorLimits()
@@ -28,6 +34,8 @@ class DoorProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._waiting_since: float | None = None
         """Since when headers are awaited that have not come, or not all of them."""
+        self._idle_since: float | None = None
+        """Since when there was nothing, after something was answered."""
         self._header_bytes = 0
         self._oversized = False
         self._refused = False
@@ -51,6 +59,7 @@ class DoorProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._idle_since = None
         self._waiting_since = self.loop.time()
 
     def on_headers_complete(self) -> None:
@@ -61,12 +70,48 @@ class DoorProtocol(HttpToolsProtocol):
             if self._oversized:
                 raise ValueError("the parser stops at this and asks for a 400")
         super().on_headers_complete()
+        self.scope["extensions"] = {ANSWER: {"send": partial(self._answer, self.cycle)}}
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self._idle_since = self.loop.time()
 
     def check(self, now: float) -> None:
-        """Cut off a sender whose headers take too long."""
+        """Cut off a sender whose headers take too long, and one that has nothing to say."""
         since = self._waiting_since
         if since is not None and now - since > self.limits.receive_seconds:
             self._refuse(b"408 Request Timeout", b"the request took too long to arrive")
+        elif self._idle_since is not None and now - self._idle_since > self.limits.idle_seconds:
+            self.transport.close()
+
+    def _answer(
+        self, cycle: RequestResponseCycle, status: int, headers: Headers, body: bytes
+    ) -> bool:
+        """Send headers and body in one write: two are two packets, and wake the client twice.
+
+        False, and nothing, if uvicorn has to do it: the client does not read, or has gone.
+        """
+        if self.flow.write_paused or cycle.disconnected:
+            return False
+        parts = [STATUS_LINE[status]]
+        parts += [b"%b: %b\r\n" % each for each in self.server_state.default_headers]
+        parts += [b"%b: %b\r\n" % each for each in headers]
+        parts.append(b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n")
+        if cycle.scope["method"] != "HEAD":
+            parts.append(body)
+        self.transport.write(b"".join(parts))
+        cycle.response_started = cycle.response_complete = True
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
+        return True
 
     def send_400_response(self, msg: str) -> None:
         if self._oversized:

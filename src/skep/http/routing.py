@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 from urllib.parse import unquote_to_bytes
 
@@ -78,8 +78,10 @@ class Router:
 
     def __init__(self, routes: Sequence[Route]) -> None:
         self.routes = routes
-        self._fixed: dict[str, dict[str, Route]] = {}
+        self._fixed: dict[bytes, dict[str, Route]] = {}
         self._tree: dict[Any, Any] = {}
+        # Who pops asks for the same path again and again.
+        self._found = lru_cache(maxsize=4096)(self._look)
         for route in routes:
             by_method = self._place(route.path)
             if route.method in by_method:
@@ -88,14 +90,15 @@ class Router:
 
     def find(self, path: bytes) -> tuple[dict[str, Route], tuple[str, ...]] | None:
         """The routes at a raw path by method, and the values of its parameters in order."""
-        fixed = self._fixed.get(path.decode("latin-1"))
-        if fixed is not None:
-            return fixed, ()
+        fixed = self._fixed.get(path)
+        return (fixed, ()) if fixed is not None else self._found(path)
+
+    def _look(self, path: bytes) -> tuple[dict[str, Route], tuple[str, ...]] | None:
         return _search(self._tree, [_decode(part) for part in path.split(b"/")[1:]], ())
 
     def _place(self, path: str) -> dict[str, Route]:
         if "{" not in path:
-            return self._fixed.setdefault(path, {})
+            return self._fixed.setdefault(path.encode(), {})
         node = self._tree
         for part in path.split("/")[1:]:
             node = node.setdefault(_PARAMETER if part.startswith("{") else part, {})

@@ -1,6 +1,6 @@
 """A message before it is pushed, after it, and as a pop hands it over."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Self, overload
 from uuid import UUID
@@ -87,6 +87,13 @@ class Receipts(Sequence[Receipt]):
             index % len(self) in places.duplicates,
             self._ids[index],
         )
+
+    def __iter__(self) -> Iterator[Receipt]:
+        partition, places, ids = self._partition, self._places, self._ids
+        for index, offset in enumerate(places.offsets):
+            yield Receipt(
+                partition, places.partition, offset, index in places.duplicates, ids[index]
+            )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)

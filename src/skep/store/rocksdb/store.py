@@ -7,6 +7,7 @@ from pathlib import Path
 from rocksdict import WriteBatch
 
 from skep.model.change import Change, Commit
+from skep.model.queue import Partition
 from skep.model.segment import Segment
 from skep.store.protocol import StoreStats
 from skep.store.rocksdb import keys
@@ -23,11 +24,11 @@ class RocksStore(RemovingRows, LetterRows, EntryRows):
     async def commit(self, changes: Sequence[Change]) -> Commit:
         self._db.check()
         round_, outcomes = judge(self, changes, lane=self.lane, now=self.clock.now())
-        segments = round_.segments()
-        batch = self._batch_of(round_, segments)
+        segments, partitions = round_.segments(), round_.partitions()
+        batch = self._batch_of(round_, segments, partitions)
         if not batch.is_empty():
             self._write(batch)
-            self._remember(round_.partitions())
+            self._remember(partitions)
             await self._db.sync()
         return Commit(outcomes, segments)
 
@@ -41,13 +42,15 @@ class RocksStore(RemovingRows, LetterRows, EntryRows):
     async def close(self) -> None:
         self._db.close()
 
-    def _batch_of(self, round_: Round, segments: list[Segment]) -> WriteBatch:
+    def _batch_of(
+        self, round_: Round, segments: list[Segment], partitions: list[Partition]
+    ) -> WriteBatch:
         batch = WriteBatch(raw_mode=True)
         for segment in segments:
             self._put_segment(batch, segment)
         for queue, position in round_.heads.items():
             batch.put(keys.head_key(queue, self.lane), keys.pack(position))
-        for partition in round_.partitions():
+        for partition in partitions:
             self._put_partition(batch, partition)
         for (queue, number, group), state in round_.consumers.items():
             batch.put(keys.consumer_key(queue, number, group), encode(state))
