@@ -142,7 +142,12 @@ async def test_a_lease_is_settled_and_another_extended_in_one(hand: Hand) -> Non
         {"type": "extend", "leaseId": other["leaseId"], "seconds": 1000},
     )
 
-    assert answer["results"][0]["completed"] == 2
+    assert answer["results"][0]["settlement"] == {
+        "completed": 2,
+        "givenUp": [],
+        "retryAt": None,
+        "released": True,
+    }
     hand.clock.advance(999)
     assert await hand.pop("more") is None
 

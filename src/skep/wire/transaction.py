@@ -11,7 +11,7 @@ from skep.model.address import address_of
 from skep.model.message import Draft, Receipt
 from skep.model.names import DEFAULT_PARTITION
 from skep.model.operation import Ack, Extend, Operation, Push, Settlement, Transaction
-from skep.wire.ack import WireStatus, WireVerdict, from_verdicts
+from skep.wire.ack import Settled, WireStatus, WireVerdict, from_settled, from_verdicts
 from skep.wire.body import Body
 from skep.wire.payload import Encoding, empty
 from skep.wire.pop import chosen_id
@@ -81,7 +81,7 @@ class OperationResult(Body, frozen=True, kw_only=True, omit_defaults=True):
     status: str | None = None
     completed: int | None = None
     dlq: bool | None = None
-    settlement: Settlement | None = None
+    settlement: Settled | None = None
     """What a settle operation did; a repetition does not know it."""
 
 
@@ -123,9 +123,9 @@ def to_transaction(operations: Sequence[Operation], answer: TransactionAnswer) -
             if isinstance(operation, Push):
                 receipts.append([_receipt(draft, results) for draft in operation.drafts])
             else:
-                settlement = next(results).settlement
-                if settlement is not None:
-                    settlements.append(settlement)
+                settled = next(results).settlement
+                if settled is not None:
+                    settlements.append(from_settled(settled))
     except StopIteration:
         raise OutcomeUnknown("the server did not answer for all operations") from None
     return Transaction(receipts=receipts, settlements=settlements, repeated=answer.repeated)

@@ -20,6 +20,8 @@ from skep.wire.ack import (
     ExtendBody,
     Extended,
     SettleBody,
+    Settled,
+    to_settled,
     to_verdicts,
 )
 
@@ -135,12 +137,14 @@ def _names(broker: Broker, item: AckItem) -> tuple[str | None, str | None]:
 async def settle(call: Call) -> Reply:
     """Settle messages of a lease by offset, or all that it holds alike."""
     body: SettleBody = call.body
-    lease_id = check_lease_id("leaseId", call.params["lease"])
+    lease_id = check_lease_id("leaseId", call.params["leaseId"])
     if body.verdicts is not None:
-        return Reply(await call.broker.settle(lease_id, to_verdicts(body.verdicts)))
-    if STATUS[body.status] == "completed":
-        return Reply(await call.broker.ack(lease_id))
-    return Reply(await call.broker.settle(lease_id, _verdicts_on_all(call, lease_id)))
+        done = await call.broker.settle(lease_id, to_verdicts(body.verdicts))
+    elif STATUS[body.status] == "completed":
+        done = await call.broker.ack(lease_id)
+    else:
+        done = await call.broker.settle(lease_id, _verdicts_on_all(call, lease_id))
+    return Reply(to_settled(done))
 
 
 def _verdicts_on_all(call: Call, lease_id: LeaseId) -> list[Verdict]:
@@ -154,7 +158,7 @@ def _verdicts_on_all(call: Call, lease_id: LeaseId) -> list[Verdict]:
 
 async def extend(call: Call) -> Reply:
     """Keep a lease. One that is lost is a 409: Queen's clients take any 200 for a success."""
-    lease_id = call.params["lease"]
+    lease_id = check_lease_id("leaseId", call.params["leaseId"])
     until = await call.broker.extend(lease_id, call.body.seconds)
     return Reply(
         Extended(
@@ -181,7 +185,7 @@ def queues_of(broker: Broker, items: Iterable[Any]) -> set[str]:
 
 
 def _queues_of_lease(call: Call) -> Iterable[str]:
-    return call.broker.addresses.queues_of_lease(check_lease_id("leaseId", call.params["lease"]))
+    return call.broker.addresses.queues_of_lease(check_lease_id("leaseId", call.params["leaseId"]))
 
 
 def _queues_of_settlement(call: Call) -> Iterable[str]:
@@ -220,15 +224,15 @@ ROUTES = (
         list[Acked],
     ),
     _post(
-        "/api/v1/lease/{lease}/settle",
+        "/api/v1/lease/{leaseId}/settle",
         settle,
         _queues_of_settlement,
         "Settle messages of a lease by their offsets; all that it holds if none are named.",
         SettleBody,
-        Settlement,
+        Settled,
     ),
     _post(
-        "/api/v1/lease/{lease}/extend",
+        "/api/v1/lease/{leaseId}/extend",
         extend,
         _queues_of_lease,
         "Keep a lease for at least so many seconds from now.",

@@ -96,7 +96,7 @@ async def names(call: Call) -> Reply:
 
 async def by_trace_id(call: Call) -> Reply:
     """The messages of all queues that the caller sees and that share a trace id."""
-    trace_id = _trace_id(call.params["trace_id"])
+    trace_id = _trace_id(call.params["traceId"])
     sees = call.principal.sees if call.principal.restricted else None
     found = await call.broker.traces.messages(trace_id, sees=sees, limit=call.query.limit)
     views = [await call.broker.insight.messages.get(message.id) for message in found]
@@ -152,7 +152,7 @@ ROUTES = (
         answer=NamedEvents,
     ),
     get(
-        path="/api/v1/traces/id/{trace_id}",
+        path="/api/v1/traces/id/{traceId}",
         handler=by_trace_id,
         needs=Permission.READ,
         queues=no_queue,
@@ -161,7 +161,7 @@ ROUTES = (
         answer=TracedMessages,
     ),
     get(
-        path="/api/v1/traces/{partition_id}/{transaction_id}",
+        path="/api/v1/traces/{partitionId}/{transactionId}",
         handler=of_message,
         needs=Permission.READ,
         queues=queue_of_partition,

@@ -23,7 +23,7 @@ from skep.model.address import partition_id, partition_of
 from skep.model.message import Receipt
 from skep.model.names import LeaseId, Offset, check_lease_id
 from skep.model.operation import Ack, Extend, Operation, Push, Transaction, Verdict
-from skep.wire.ack import STATUS, to_verdicts
+from skep.wire.ack import STATUS, to_settled, to_verdicts
 from skep.wire.problem import to_problem
 from skep.wire.push import PushItem, to_draft
 from skep.wire.transaction import (
@@ -198,14 +198,15 @@ def _acked(
     which, place = ack
     # A repetition knows that it was done, not what each ack did.
     settlement = done.settlements[which] if done.settlements else None
+    settles = isinstance(operation, SettleOperation)
     return OperationResult(
         index=index,
-        type="ack" if isinstance(operation, AckOperation) else "settle",
+        type="settle" if settles else "ack",
         success=True,
         transaction_id=operation.transaction_id if isinstance(operation, AckOperation) else None,
         completed=settlement.completed if settlement else None,
         dlq=place in settlement.given_up if settlement and place else None,
-        settlement=None if isinstance(operation, AckOperation) else settlement,
+        settlement=to_settled(settlement) if settles and settlement else None,
     )
 
 
