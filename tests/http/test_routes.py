@@ -103,9 +103,7 @@ def test_a_route_says_what_it_does_and_gives(route: Route) -> None:
     assert (route.answer is None) == (route.path in PAGES)
 
 
-def test_whatever_is_sent_or_answered_is_in_camel_case_unless_queens_clients_have_it_otherwise() -> (
-    None
-):
+def test_bodies_are_in_camel_case_unless_queens_clients_have_them_otherwise() -> None:
     described = document(all_routes(), version="1")
     operations = [each for path in described["paths"].values() for each in path.values()]
 

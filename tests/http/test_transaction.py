@@ -184,7 +184,10 @@ async def test_a_key_for_other_operations_is_refused(hand: Hand) -> None:
             {"operations": [{"type": "push", "queue": "q"}], "requiredLeases": ["x"]},
             "requiredLeases",
         ),
-        ({"operations": [{"type": "extend", "leaseId": str(LEASE), "seconds": -1}]}, ""),
+        (
+            {"operations": [{"type": "extend", "leaseId": str(LEASE), "seconds": -1}]},
+            "operations[0].seconds",
+        ),
     ],
 )
 async def test_a_bad_transaction_is_refused_by_the_name_of_its_field(
@@ -192,5 +195,5 @@ async def test_a_bad_transaction_is_refused_by_the_name_of_its_field(
 ) -> None:
     refused = await hand.post("/api/v1/transaction", body, expect=400)
 
-    assert refused["field"].replace("required_leases", "requiredLeases").startswith(field)
+    assert refused["field"] == field
     assert hand.broker.queues.list() == []

@@ -1,8 +1,8 @@
 """``POST /api/v1/ack``, ``/ack/batch`` and ``/lease/{id}/extend``"""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Literal
+from typing import Literal, Protocol
 from uuid import UUID
 
 import msgspec
@@ -111,10 +111,28 @@ class Settled(Body, frozen=True, kw_only=True):
     released: bool
 
 
+class _Placed(Protocol):
+    @property
+    def partition_id(self) -> UUID: ...
+
+
+def to_numbers(items: Iterable[_Placed], field: str) -> list[int]:
+    """The numbers of the partitions of items; ``field``, with the index of each, is where they
+    came in."""
+    numbers: list[int] = []
+    for index, item in enumerate(items):
+        try:
+            numbers.append(partition_of(item.partition_id))
+        except Invalid as error:
+            raise Invalid(field.format(index), error.reason) from None
+    return numbers
+
+
 def to_verdicts(verdicts: Sequence[WireVerdict]) -> list[Verdict]:
+    numbers = to_numbers(verdicts, "verdicts[{}].partition_id")
     return [
-        Verdict(partition_of(each.partition_id), each.offset, STATUS[each.status], each.error or "")
-        for each in verdicts
+        Verdict(number, each.offset, STATUS[each.status], each.error or "")
+        for number, each in zip(numbers, verdicts, strict=True)
     ]
 
 

@@ -99,19 +99,25 @@ class TransactionAnswer(Body, frozen=True, kw_only=True, omit_defaults=True):
 def from_operations(operations: Sequence[Operation]) -> list[WireOperation]:
     if not isinstance(operations, Sequence) or not operations:
         raise Invalid("operations", "must be a sequence that is not empty")
-    return [_wire_operation(index, operation) for index, operation in enumerate(operations)]
+    made: list[WireOperation] = []
+    for index, operation in enumerate(operations):
+        where = f"operations[{index}]"
+        if not isinstance(operation, Push | Ack | Extend):
+            raise Invalid(where, f"must be Push, Ack or Extend, not {type(operation).__name__}")
+        try:
+            made.append(_wire_operation(operation))
+        except Invalid as error:
+            raise error.within(where) from None
+    return made
 
 
-def _wire_operation(index: int, operation: Operation) -> WireOperation:
+def _wire_operation(operation: Push | Ack | Extend) -> WireOperation:
     if isinstance(operation, Push):
         return PushOperation(items=from_drafts(operation.queue, check_drafts(operation.drafts)))
     if isinstance(operation, Ack):
         verdicts = None if operation.verdicts is None else from_verdicts(operation.verdicts)
         return SettleOperation(lease_id=operation.lease_id, verdicts=verdicts)
-    if isinstance(operation, Extend):
-        return ExtendOperation(lease_id=operation.lease_id, seconds=operation.seconds)
-    kind = type(operation).__name__
-    raise Invalid(f"operations[{index}]", f"must be Push, Ack or Extend, not {kind}")
+    return ExtendOperation(lease_id=operation.lease_id, seconds=operation.seconds)
 
 
 def to_transaction(operations: Sequence[Operation], answer: TransactionAnswer) -> Transaction:

@@ -21,22 +21,26 @@ from skep.wire.ack import (
     Extended,
     SettleBody,
     Settled,
+    to_numbers,
     to_settled,
     to_verdicts,
 )
 
 NOT_FOUND = "Message not found"
 NO_LEASE = "Invalid or expired lease"
+_IN_BATCH = "acknowledgments[{}].partition_id"
 
 
 async def ack(call: Call) -> Reply:
     """Say of one message what became of it."""
+    to_numbers([call.body], "partition_id")
     return Reply(await settle_items(call.broker, [call.body], call.body.consumer_group))
 
 
 async def ack_batch(call: Call) -> Reply:
     """Say of several messages what became of them, under one lease or several."""
     body: AckBatchBody = call.body
+    to_numbers(body.acknowledgments, _IN_BATCH)
     return Reply(await settle_items(call.broker, body.acknowledgments, body.consumer_group))
 
 
@@ -171,16 +175,16 @@ async def extend(call: Call) -> Reply:
 
 
 def _queues_of_item(call: Call) -> Iterable[str]:
-    return queues_of(call.broker, [call.body])
+    return queues_of(call.broker, [call.body], "partition_id")
 
 
 def _queues_of_items(call: Call) -> Iterable[str]:
-    return queues_of(call.broker, call.body.acknowledgments)
+    return queues_of(call.broker, call.body.acknowledgments, _IN_BATCH)
 
 
-def queues_of(broker: Broker, items: Iterable[Any]) -> set[str]:
-    """The queues of the partitions that items name, as far as they exist."""
-    names = (broker.addresses.partition(partition_of(item.partition_id)) for item in items)
+def queues_of(broker: Broker, items: Iterable[Any], field: str) -> set[str]:
+    """The queues of the partitions that items name in ``field``, as far as they exist."""
+    names = (broker.addresses.partition(number) for number in to_numbers(items, field))
     return {found[0] for found in names if found}
 
 
@@ -190,7 +194,8 @@ def _queues_of_lease(call: Call) -> Iterable[str]:
 
 def _queues_of_settlement(call: Call) -> Iterable[str]:
     named: SettleBody = call.body
-    return {*_queues_of_lease(call), *queues_of(call.broker, named.verdicts or ())}
+    of_verdicts = queues_of(call.broker, named.verdicts or (), "verdicts[{}].partition_id")
+    return {*_queues_of_lease(call), *of_verdicts}
 
 
 def _post(path: str, handler: Any, queues: Any, about: str, body: Any, answer: Any) -> Route:

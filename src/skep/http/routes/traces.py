@@ -34,17 +34,14 @@ async def record(call: Call) -> Reply:
     """Record an event of a message."""
     body: TraceBody = call.body
     message = await find_message(call, _partition(body), body.transaction_id)
-    try:
-        event = await call.broker.traces.record(
-            message.id,
-            body.event_type,
-            from_wire("data", body.data, body.encoding),
-            names=body.trace_names or (),
-            group=body.consumer_group,
-            worker=body.worker_id,
-        )
-    except Invalid as error:
-        raise Invalid(FIELDS.get(error.field, error.field), error.reason) from None
+    event = await call.broker.traces.record(
+        message.id,
+        body.event_type,
+        from_wire("data", body.data, body.encoding),
+        names=body.trace_names or (),
+        group=body.consumer_group,
+        worker=body.worker_id,
+    )
     recorded_at = to_datetime(event.created_at)
     return Reply(Recorded(trace_id=str(event.number), created_at=recorded_at), 201)
 
@@ -130,6 +127,7 @@ ROUTES = (
         queues=_queue_of_body,
         about="Record an event of a message; it lives as long as the message.",
         body=TraceBody,
+        fields=FIELDS,
         answer=Recorded,
         status=201,
     ),
