@@ -20,13 +20,13 @@ async def sell(client: AsyncClient) -> None:
     async with AsyncProducer(client) as producer:
         for number in range(ORDERS):
             order = {"number": number, "total": 10 * number}
-            await producer.push("orders", Draft.json(order, CUSTOMERS[number % 3]))
+            await producer.push("shop.orders", Draft.json(order, CUSTOMERS[number % 3]))
     print(f"  {ORDERS} orders are stored")
 
 
 async def bill(client: AsyncClient) -> dict[str, list[int]]:
     consumer = AsyncConsumer(
-        client, "orders", group="billing", concurrency=2, install_signal_handlers=True
+        client, "shop.orders", group="billing", concurrency=2, install_signal_handlers=True
     )
     billed: dict[str, list[int]] = {}
     handled = 0

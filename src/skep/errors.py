@@ -30,6 +30,8 @@ SkepError
 Catch a branch, not a leaf, unless you handle that leaf differently.
 """
 
+from typing import Self
+
 
 class SkepError(Exception):
     """Base class of every error raised on purpose."""
@@ -123,6 +125,18 @@ class Invalid(SkepError):
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field}: {reason}")
         self.field, self.reason = field, reason
+
+    def within(self, where: str) -> Self:
+        """The same, of what is a part of something larger."""
+        return type(self)(f"{where}.{self.field}", self.reason)
+
+    def moved(self, places: dict[str, str]) -> Self:
+        """The same, where others call the place otherwise: the longest that is known counts."""
+        for known in sorted(places, key=len, reverse=True):
+            rest = self.field.removeprefix(known)
+            if rest != self.field and rest[:1] in ("", ".", "["):
+                return type(self)(places[known] + rest, self.reason)
+        return self
 
 
 class TooLarge(Invalid):

@@ -8,7 +8,7 @@ from skep.errors import Invalid
 
 PREFIX = "SKEP_"
 CLIENT = frozenset({"SKEP_URL", "SKEP_TOKEN"})
-"""What the command line and the SDK read; a server ignores it."""
+"""What the command line reads; a server ignores it."""
 AUTHENTICATION = ("jwt_secret", "jwt_public_key", "jwt_jwks_url", "api_keys")
 """Each of these turns authentication on."""
 

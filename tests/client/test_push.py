@@ -169,3 +169,4 @@ async def test_what_cannot_be_pushed_is_refused_by_name(
         await client.push("orders", given)
 
     assert caught.value.field == field
+    assert str(caught.value).startswith(f"{field}: ")

@@ -2,8 +2,8 @@
 
 import ast
 import asyncio
+import os
 import re
-import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,6 +21,7 @@ from skep.client.async_groups import AsyncGroups
 from skep.client.async_messages import AsyncMessages
 from skep.client.async_queues import AsyncQueues
 from skep.client.async_traces import AsyncTraces
+from skep.client.connection import DEFAULT_URL
 from skep.core.dead_letters import DeadLetters
 from skep.core.groups import Groups
 from skep.core.messages import Messages
@@ -35,24 +36,55 @@ DOCS = "\n".join(path.read_text() for path in [ROOT / "README.md", *sorted(ROOT.
 EXAMPLES = sorted(ROOT.glob("examples/*.py"))
 
 
-def test_the_readme_has_lines_that_run_as_they_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    program = tmp_path / "readme.py"
-    program.write_text(block)
-    monkeypatch.chdir(tmp_path)
-
-    runpy.run_path(str(program))
-
-    assert capsys.readouterr().out == "alice 0 b'{\"total\": 12}'\n"
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture
 def url() -> Iterator[str]:
     """A server for whatever talks to one."""
     with ServerProcess("memory://") as server:
         yield server.url
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+
+
+def test_the_first_lines_of_the_readme_talk_to_a_server(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = blocks("README.md", "python")[0].replace(DEFAULT_URL, url)
+
+    exec(program, {})
+    exec(program, {})
+
+    assert capsys.readouterr().out == "alice 0 {'total': 12}\nalice 1 {'total': 12}\n"
+    assert DEFAULT_URL in (ROOT / "README.md").read_text()
+
+
+def test_the_commands_of_the_readme_work_as_they_are(url: str) -> None:
+    (commands,) = [block for block in blocks("README.md", "sh") if "skep push" in block]
+    here = commands.replace(DEFAULT_URL, url).replace(".venv/bin/skep", f"{sys.executable} -m skep")
+
+    done = subprocess.run(
+        ["bash", "-euc", here],
+        env={**os.environ, "SKEP_URL": url},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert '{"total": 7}' in done.stdout
+    assert '"consumerGroup":"shipping"' in done.stdout
+
+
+def test_the_readme_has_a_queue_without_a_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    exec(blocks("README.md", "python")[1], {})
+
+    assert (tmp_path / "data").is_dir()
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
@@ -72,11 +104,10 @@ def test_an_example_runs(example: Path, url: str) -> None:
 
 
 def test_the_page_about_clients_runs_from_top_to_bottom(url: str) -> None:
-    page = (ROOT / "docs/client.md").read_text()
     names: dict[str, Any] = {}
 
-    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
-        program = block.replace("http://127.0.0.1:6632", url)
+    for block in blocks("docs/client.md", "python"):
+        program = block.replace(DEFAULT_URL, url)
         code = compile(program, "docs/client.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         # What awaits at the top gives a coroutine, anything else has run when this returns.
         done = eval(code, names)

@@ -59,10 +59,10 @@ EXAMPLES: Calls = {
         needs=POP,
         body=lambda place: {"acknowledgments": [_ack(place)], "consumerGroup": "billing"},
     ),
-    ("POST", "/api/v1/lease/{lease}/settle"): Example(
+    ("POST", "/api/v1/lease/{leaseId}/settle"): Example(
         needs=POP, path="/api/v1/lease/{place.lease_id}/settle"
     ),
-    ("POST", "/api/v1/lease/{lease}/extend"): Example(
+    ("POST", "/api/v1/lease/{leaseId}/extend"): Example(
         needs=POP, path="/api/v1/lease/{place.lease_id}/extend", body=lambda place: {"seconds": 600}
     ),
     ("POST", "/api/v1/transaction"): Example(body=_transaction, needs=PUSH | POP),

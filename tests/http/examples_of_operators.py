@@ -17,17 +17,17 @@ from tests.http.place import (
     Permissions,
 )
 
-_MESSAGE = "/api/v1/messages/{partition_id}/{transaction_id}"
+_MESSAGE = "/api/v1/messages/{partitionId}/{transactionId}"
 _GROUP = "/api/v1/consumer-groups/{group}"
 _USED = {
     "{queue}": "{place.queue}",
-    "{partition_id}": "{place.partition_id}",
-    "{transaction_id}": "{place.transaction_id}",
+    "{partitionId}": "{place.partition_id}",
+    "{transactionId}": "{place.transaction_id}",
     "{number}": "{place.letter}",
     "{group}": "late",
     "{partition}": "Default",
     "{name}": "checkout",
-    "{trace_id}": str(TRACE_ID),
+    "{traceId}": str(TRACE_ID),
 }
 """What the parameters in a path are in a call."""
 
@@ -98,8 +98,8 @@ _MESSAGES: Calls = {
     ),
     **_list(STATUS, "/api/v1/traces/names"),
     **_list(READ, "/api/v1/traces/by-name/{name}"),
-    **_list(READ, "/api/v1/traces/id/{trace_id}"),
-    **_look(READ, "/api/v1/traces/{partition_id}/{transaction_id}"),
+    **_list(READ, "/api/v1/traces/id/{traceId}"),
+    **_look(READ, "/api/v1/traces/{partitionId}/{transactionId}"),
 }
 
 _GROUPS: Calls = {

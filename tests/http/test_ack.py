@@ -194,7 +194,12 @@ async def test_messages_of_a_lease_are_settled_by_offset(hand: Hand) -> None:
 
     answer = await hand.post(f"/api/v1/lease/{delivery['leaseId']}/settle", {"verdicts": verdicts})
 
-    assert (answer["completed"], len(answer["given_up"])) == (1, 1)
+    assert answer == {
+        "completed": 1,
+        "givenUp": [{"partitionId": partition, "offset": 1}],
+        "retryAt": None,
+        "released": True,
+    }
 
 
 async def test_settling_a_lost_lease_is_a_conflict(hand: Hand) -> None:
@@ -216,7 +221,8 @@ async def test_settling_a_lost_lease_is_a_conflict(hand: Hand) -> None:
         ),
         ("/api/v1/ack/batch", {}, "acknowledgments"),
         ("/api/v1/ack/batch", {"acknowledgments": [{}]}, "acknowledgments[0].transactionId"),
-        ("/api/v1/lease/nonsense/extend", {}, "lease"),
+        ("/api/v1/lease/nonsense/extend", {}, "leaseId"),
+        ("/api/v1/lease/nonsense/settle", {}, "leaseId"),
         (f"/api/v1/lease/{LEASE}/extend", {"seconds": 0}, "seconds"),
         (f"/api/v1/lease/{LEASE}/extend", {"seconds": "x"}, "seconds"),
         (f"/api/v1/lease/{LEASE}/settle", {"verdicts": [{}]}, "verdicts[0].partitionId"),

@@ -251,8 +251,8 @@ async def test_a_failed_batch_comes_again_and_counts(hand: Hand) -> None:
         ({"wait": "perhaps"}, "wait"),
         ({"timeout": "-5", "wait": "true"}, "timeout"),
         ({"subscriptionFrom": "yesterday"}, "subscriptionFrom"),
-        ({"leaseSeconds": "0"}, "lease_seconds"),
-        ({"consumerGroup": "a\nb"}, "group"),
+        ({"leaseSeconds": "0"}, "leaseSeconds"),
+        ({"consumerGroup": "a\nb"}, "consumerGroup"),
     ],
 )
 async def test_a_bad_pop_is_refused_by_the_name_of_its_field(
@@ -289,8 +289,11 @@ async def test_a_bad_pop_is_refused_by_the_name_of_its_field(
         (b'{"items":[{"queue":"q","payload":' + b"[" * 9000 + b"]" * 9000 + b"}]}", "body"),
         (b'{"items":[{"queue":"q","payload":"?","encoding":"base64"}]}', "items[0].payload"),
         (b'{"items":[{"queue":"q","payload":1,"encoding":"rot13"}]}', "items[0].encoding"),
-        (b'{"items":[{"queue":"' + b"q" * 256 + b'"}]}', "queue"),
-        (b'{"items":[{"queue":"q","transactionId":"' + b"t" * 256 + b'"}]}', "drafts[0]"),
+        (b'{"items":[{"queue":"' + b"q" * 256 + b'"}]}', "items[0].queue"),
+        (
+            b'{"items":[{"queue":"q","transactionId":"' + b"t" * 256 + b'"}]}',
+            "items[0].transactionId",
+        ),
     ],
 )
 async def test_a_bad_push_is_refused_by_the_name_of_its_field(
@@ -298,7 +301,7 @@ async def test_a_bad_push_is_refused_by_the_name_of_its_field(
 ) -> None:
     refused = await hand.post("/api/v1/push", body, expect=400)
 
-    assert refused["field"].startswith(field)
+    assert refused["field"] == field
     assert refused["error"].startswith(refused["field"])
     assert hand.broker.queues.list() == []
 

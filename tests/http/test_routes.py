@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from skep.http.access import Permission
+from skep.http.openapi import document
 from skep.http.routes import all_routes
 from skep.http.routing import Route
 from tests.http.build import Client, somebody
@@ -11,6 +12,13 @@ from tests.http.build import Client, somebody
 PAGES = {"/metrics/prometheus", "/openapi.json", "/docs", "/docs.css"}
 """What is not described as JSON is."""
 OPEN = {"/health", "/health/live", "/health/ready", "/metrics", *PAGES}
+IN_SNAKE_CASE = {
+    *("Pushed", "Extended", "LaggingRow", "Health"),
+    *("WireEvent", "NamedEvent", "NameRow", "NameRows"),
+    *("RegisterBody", "Registered", "StateBody", "StateRow"),
+    *("CycleBody", "CycleAnswer", "CycleAckResult"),
+}
+"""Bodies with a field that Queen's clients send or read under such a name."""
 OF_QUEEN = """
 POST /api/v1/configure
 DELETE /api/v1/resources/queues/{}
@@ -93,6 +101,21 @@ def test_a_route_says_what_it_does_and_gives(route: Route) -> None:
     # What cannot be described here could not be documented either.
     msgspec.json.schema_components([kind for kind in (route.query, *answers) if kind is not None])
     assert (route.answer is None) == (route.path in PAGES)
+
+
+def test_bodies_are_in_camel_case_unless_queens_clients_have_them_otherwise() -> None:
+    described = document(all_routes(), version="1")
+    operations = [each for path in described["paths"].values() for each in path.values()]
+
+    parameters = {each["name"] for one in operations for each in one.get("parameters", ())}
+    in_snake_case = {
+        kind
+        for kind, schema in described["components"]["schemas"].items()
+        if any("_" in field for field in schema.get("properties", ()))
+    }
+
+    assert not any("_" in name for name in parameters)
+    assert in_snake_case == IN_SNAKE_CASE
 
 
 @pytest.mark.parametrize("route", all_routes(), ids=name)

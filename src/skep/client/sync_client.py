@@ -33,7 +33,15 @@ from skep.model.operation import (
     verdicts_on,
 )
 from skep.wire import paths
-from skep.wire.ack import ExtendBody, Extended, SettleBody, from_verdicts, to_settle_body
+from skep.wire.ack import (
+    ExtendBody,
+    Extended,
+    SettleBody,
+    Settled,
+    from_settled,
+    from_verdicts,
+    to_settle_body,
+)
 from skep.wire.pop import Delivered, Popping, to_delivery
 from skep.wire.problem import from_problem
 from skep.wire.push import (
@@ -242,4 +250,4 @@ class Client:
     def _settle(self, lease: Delivery | str, body: SettleBody) -> Settlement:
         request = post(paths.settle(lease_id_of(lease)), body, repeatable=True)
         answer = self.connection.send(request)
-        return answer.decode(Settlement)
+        return from_settled(answer.decode(Settled))

@@ -114,12 +114,16 @@ def _sort(
     dead: list[Failure] = []
     give_back = False
     seen: set[Offset] = set()
-    for verdict in verdicts:
+    for index, verdict in enumerate(verdicts):
         offset = verdict.offset
         if offset >= consumer.run_end:
-            raise Invalid("offset", f"message {offset} is not held by this lease")
+            raise Invalid(
+                f"verdicts[{index}].offset", f"message {offset} is not held by this lease"
+            )
         if offset in seen:
-            raise Invalid("offset", f"message {offset} is settled twice in one call")
+            raise Invalid(
+                f"verdicts[{index}].offset", f"message {offset} is settled twice in one call"
+            )
         seen.add(offset)
         if offset < consumer.cursor or ranges.contains(consumer.acked, offset):
             continue

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from skep.core.catalogue import Catalogue
 from skep.core.limits import Limits
 from skep.core.push import Batch
-from skep.errors import SkepError, Unavailable
+from skep.errors import Invalid, SkepError, Unavailable
 from skep.model.change import EntryUpdate
 from skep.model.message import Delivery, Draft, Message, Receipt
 from skep.model.names import RESERVED
@@ -107,8 +107,11 @@ class Maintenance:
         Returns them with the transaction ids they will have. What a push would refuse is refused
         now: later there would be nobody to tell.
         """
-        for queue, some in drafts.items():
-            self._check(queue, some)
+        for number, (queue, some) in enumerate(drafts.items()):
+            try:
+                self._check(queue, some)
+            except Invalid as error:
+                raise error.within(f"pushes[{number}]") from None
         named = {
             queue: [
                 draft if draft.transaction_id else replace(draft, transaction_id=str(uuid4()))

@@ -1,6 +1,6 @@
 """Acks and extensions as parts of a change."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from random import Random
 
 from msgspec.structs import replace
@@ -95,7 +95,10 @@ class Settling:
             else:
                 options = group.queue.config.options
                 some = by_partition[partition.number]
-                done = ack.settle(consumer, some, options=options, now=now, luck=luck)
+                try:
+                    done = ack.settle(consumer, some.values(), options=options, now=now, luck=luck)
+                except Invalid as error:
+                    raise error.moved(_places(some)) from None
             if done.state.cursor >= partition.end:
                 # Whatever comes next is younger than this instant.
                 done.state = replace(done.state, oldest_at=now)
@@ -163,11 +166,17 @@ def _check(where: str, verdict: object) -> None:
         raise Invalid(f"{where}.status", f"{verdict.status!r} is none of {sorted(STATUSES)}")
 
 
-def _sort(verdicts: Sequence[Verdict]) -> dict[int, list[Verdict]]:
+def _sort(verdicts: Sequence[Verdict]) -> dict[int, dict[int, Verdict]]:
+    """The verdicts on each partition, with their places among all."""
     if not isinstance(verdicts, Sequence) or not verdicts:
         raise Invalid("verdicts", "must be a sequence that is not empty")
-    by_partition: dict[int, list[Verdict]] = {}
+    by_partition: dict[int, dict[int, Verdict]] = {}
     for index, verdict in enumerate(verdicts):
         _check(f"verdicts[{index}]", verdict)
-        by_partition.setdefault(verdict.partition, []).append(verdict)
+        by_partition.setdefault(verdict.partition, {})[index] = verdict
     return by_partition
+
+
+def _places(some: Iterable[int]) -> dict[str, str]:
+    """Where each of some verdicts is among all."""
+    return {f"verdicts[{here}]": f"verdicts[{index}]" for here, index in enumerate(some)}

@@ -96,10 +96,13 @@ class Streams:
         """Keys and entries of a query in a partition: those named, or all with a prefix."""
         begin = _place(query, partition, "")
         if keys:
-            wanted = sorted(_place(query, partition, check_key("keys", key)) for key in keys)
+            wanted = sorted(
+                _place(query, partition, check_key(f"keys[{index}]", key))
+                for index, key in enumerate(keys)
+            )
             found = await self._store.find_entries(_STATE, wanted)
         else:
-            found = await self._all(begin + check_key("key_prefix", prefix))
+            found = await self._all(begin + check_key("prefix", prefix))
         named = [(entry.key[len(begin) :], entry) for entry in found]
         return [(key, entry) for key, entry in named if key.startswith(prefix)]
 
@@ -117,10 +120,10 @@ class Streams:
         updates = [
             EntryUpdate(
                 space=_STATE,
-                key=_place(query, partition, check_key("state_ops.key", key)),
+                key=_place(query, partition, check_key(f"state[{index}].key", key)),
                 value=value,
             )
-            for key, value in state
+            for index, (key, value) in enumerate(state)
         ]
         async with self._alone(f"{query}/{partition}"):
             operations: list[Operation] = [*pushes, Keep(updates)]

@@ -175,17 +175,24 @@ class Transacting:
                         batch.ids[index] = await self._reading.chosen_id(places.partition, offset)
 
     def _batches(self, operations: Sequence[Operation]) -> list[Batch]:
-        return [
-            Batch(operation.queue, operation.drafts, self._limits)
-            for operation in operations
-            if isinstance(operation, Push)
-        ]
+        batches: list[Batch] = []
+        for index, operation in enumerate(operations):
+            if isinstance(operation, Push):
+                try:
+                    batches.append(Batch(operation.queue, operation.drafts, self._limits))
+                except Invalid as error:
+                    raise error.within(f"operations[{index}]") from None
+        return batches
 
     def _settle(self, plan: Plan, operations: Sequence[Operation]) -> Iterator[Settlement]:
-        for operation in operations:
+        for index, operation in enumerate(operations):
             if isinstance(operation, Ack):
                 lease_id = check_lease_id("lease_id", operation.lease_id)
-                yield self._settling.ack(plan, lease_id, operation.verdicts)
+                try:
+                    settlement = self._settling.ack(plan, lease_id, operation.verdicts)
+                except Invalid as error:
+                    raise error.within(f"operations[{index}]") from None
+                yield settlement
             elif isinstance(operation, Extend):
                 lease_id = check_lease_id("lease_id", operation.lease_id)
                 self._settling.extend(plan, lease_id, operation.seconds)

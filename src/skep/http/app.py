@@ -16,7 +16,7 @@ from skep.http.codec import decode_body, decode_query
 from skep.http.door import Door
 from skep.http.limits import DoorLimits
 from skep.http.origin import Origins
-from skep.http.problems import to_reply
+from skep.http.problems import as_sent, to_reply
 from skep.http.routing import Route, Router
 from skep.wire.body import encode
 
@@ -95,9 +95,12 @@ class App:
             call.query = decode_query(route.query, scope["query_string"])
         if route.body is not None:
             call.body = decode_body(route.body, await self._read(headers, receive))
-        if principal.restricted:
-            principal.check_queues(route.queues(call))
-        return await route.handler(call)
+        try:
+            if principal.restricted:
+                principal.check_queues(route.queues(call))
+            return await route.handler(call)
+        except Invalid as error:
+            raise as_sent(error, route) from None
 
     async def _read(self, headers: _Headers, receive: Receive) -> bytes:
         """The whole body, if it is not too large and does not take too long."""

@@ -141,4 +141,4 @@ def _operation_id(route: Route) -> str:
 
 def _tag(route: Route) -> str:
     parts = [part for part in route.path.split("/") if part not in ("", "api", "v1")]
-    return parts[0] if parts else "server"
+    return parts[0] if route.path.startswith(("/api/", "/streams/")) else "server"

@@ -1,8 +1,11 @@
 """The documentation as a page: made on the server, without a line of script."""
 
+import re
+from collections.abc import Iterator
 from html import escape
-from itertools import groupby
 from typing import Any
+
+from skep.wire.body import encode
 
 STYLE = """
 :root { color-scheme: light dark; --line: color-mix(in srgb, currentColor 18%, transparent);
@@ -10,7 +13,10 @@ STYLE = """
 * { box-sizing: border-box; }
 body { font: 16px/1.55 system-ui, sans-serif; margin: 0 auto; max-width: 60rem;
   padding: 2rem 1rem; }
-h1 { margin: 0; } h2 { margin: 2.5rem 0 .5rem; text-transform: capitalize; }
+h1 { margin: 0; } h2 { margin: 2.5rem 0 .5rem; }
+h2, nav { text-transform: capitalize; } nav a { margin-right: .75rem; white-space: nowrap; }
+pre { border: 1px solid var(--line); border-radius: .5rem; padding: .6rem .9rem;
+  white-space: pre-wrap; }
 p.lead { color: var(--soft); margin-top: .25rem; }
 details { border: 1px solid var(--line); border-radius: .5rem; margin: .5rem 0; }
 summary { cursor: pointer; display: grid; gap: .25rem .75rem; grid-template-columns: 4.5rem 1fr;
@@ -21,22 +27,26 @@ code, pre { font-family: ui-monospace, monospace; font-size: .9em; overflow-wrap
 div.more { border-top: 1px solid var(--line); padding: .25rem .9rem .9rem; }
 table { border-collapse: collapse; width: 100%; } h3 { font-size: .95rem; margin: 1rem 0 .25rem; }
 td, th { border-bottom: 1px solid var(--line); padding: .3rem .5rem .3rem 0; text-align: left;
-  vertical-align: top; } th { font-weight: 600; }
+  vertical-align: top; width: 35%; } th { font-weight: 600; }
 a { color: inherit; }
 """
+FIRST = """\
+curl localhost:6632/api/v1/push -d '{"items": [{"queue": "orders", "payload": {"n": 1}}]}'
+curl 'localhost:6632/api/v1/pop/queue/orders?consumerGroup=billing&batch=10&wait=true'
+curl localhost:6632/api/v1/lease/LEASE-ID/settle -X POST   # with the leaseId of the answer"""
+"""What to type first, for a server where it is unless told otherwise."""
 
 
 def documentation(spec: dict[str, Any]) -> str:
     """A page that shows every operation of an OpenAPI document."""
-    operations = [
-        (path, method.upper(), operation)
-        for path, methods in spec["paths"].items()
-        for method, operation in methods.items()
-    ]
-    operations.sort(key=lambda each: each[2]["tags"][0])
+    by_tag: dict[str, list[str]] = {}
+    for path, methods in spec["paths"].items():
+        for method, operation in methods.items():
+            some = by_tag.setdefault(operation["tags"][0], [])
+            some.append(_operation(spec, path, method.upper(), operation))
+    links = " ".join(f'<a href="#{escape(tag)}">{_title(tag)}</a>' for tag in by_tag)
     sections = "".join(
-        f"<h2>{escape(tag)}</h2>" + "".join(_operation(spec, *each) for each in some)
-        for tag, some in groupby(operations, key=lambda each: each[2]["tags"][0])
+        f'<h2 id="{escape(tag)}">{_title(tag)}</h2>{"".join(some)}' for tag, some in by_tag.items()
     )
     return (
         "<!doctype html><html lang=en><meta charset=utf-8>"
@@ -44,8 +54,12 @@ def documentation(spec: dict[str, Any]) -> str:
         '<title>Skep: the HTTP API</title><link rel=stylesheet href="/docs.css">'
         f"<h1>Skep</h1><p class=lead>The HTTP API, version {escape(spec['info']['version'])}. "
         'For programs: <a href="/openapi.json">openapi.json</a>.</p>'
-        f"{sections}</html>"
+        f"<pre>{escape(FIRST)}</pre><nav>{links}</nav>{sections}</html>"
     )
+
+
+def _title(tag: str) -> str:
+    return escape(tag.replace("-", " "))
 
 
 def _operation(spec: dict[str, Any], path: str, method: str, operation: dict[str, Any]) -> str:
@@ -89,7 +103,21 @@ def _fields(spec: dict[str, Any], title: str, schema: dict[str, Any]) -> str:
         _row(name, kind, name in required, "") for name, kind in found.get("properties", {}).items()
     ]
     words = found.get("description", "").split("\n\n")[0]
-    return _table(title, rows, words)
+    parts = "".join(
+        _fields(spec, f"{title} · {name}", part)
+        for name, kind in found.get("properties", {}).items()
+        for part in _parts(kind)
+    )
+    return _table(title, rows, words) + parts
+
+
+def _parts(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The structures that a field holds: itself, in a list, or one of several."""
+    if "$ref" in schema:
+        yield schema
+    for each in (*schema.get("anyOf", ()), schema.get("items")):
+        if isinstance(each, dict):
+            yield from _parts(each)
 
 
 def _resolve(spec: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
@@ -102,8 +130,12 @@ def _resolve(spec: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
 def _table(title: str, rows: list[str], words: str = "") -> str:
     if not rows:
         return ""
-    about = f"<p>{escape(words)}</p>" if words else ""
+    about = f"<p>{_prose(words)}</p>" if words else ""
     return f"<h3>{escape(title)}</h3>{about}<table>{''.join(rows)}</table>"
+
+
+def _prose(words: str) -> str:
+    return re.sub("``(.+?)``", r"<code>\1</code>", escape(words))
 
 
 def _row(name: str, schema: dict[str, Any], required: bool, where: str) -> str:
@@ -111,7 +143,7 @@ def _row(name: str, schema: dict[str, Any], required: bool, where: str) -> str:
     if where:
         notes.append(f"in the {where}")
     if schema.get("default") not in (None, {}):
-        notes.append(f"default {schema['default']}")
+        notes.append(f"default {encode(schema['default']).decode()}")
     return (
         f"<tr><th><code>{escape(name)}</code></th><td><code>{escape(_kind(schema))}</code></td>"
         f"<td>{escape(', '.join(notes))}</td></tr>"

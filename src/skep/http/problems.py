@@ -4,6 +4,8 @@ import math
 
 from skep import errors
 from skep.http.call import Reply
+from skep.http.routing import Route
+from skep.wire.field import to_field, words_of
 from skep.wire.problem import to_problem
 
 STATUS: dict[type[errors.SkepError], int] = {
@@ -26,6 +28,12 @@ RETRY_AFTER = 1.0
 def status_of(error: errors.SkepError) -> int:
     """The status of the nearest ancestor that has one."""
     return next(STATUS[cls] for cls in type(error).__mro__ if cls in STATUS)
+
+
+def as_sent(error: errors.Invalid, route: Route) -> errors.Invalid:
+    """The error, with its field in the words in which the route is asked."""
+    words = {**words_of(route.body), **words_of(route.query), **route.fields}
+    return type(error)(to_field(error.field, words), error.reason)
 
 
 def to_reply(error: errors.SkepError) -> Reply:

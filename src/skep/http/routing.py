@@ -1,6 +1,6 @@
 """Routes, and finding the one that a request means."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, TypeAlias
@@ -49,6 +49,8 @@ class Route:
     may_be_empty: bool = False
     """Whether 204 is an answer too."""
     media_type: str = "application/json"
+    fields: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """What the core calls otherwise than the body and the query do: its word, and theirs."""
     names: tuple[str, ...] = field(init=False)
     """The parameters in the path, in order."""
 

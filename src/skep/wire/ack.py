@@ -1,8 +1,8 @@
 """``POST /api/v1/ack``, ``/ack/batch`` and ``/lease/{id}/extend``"""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Literal
+from typing import Literal, Protocol
 from uuid import UUID
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from skep.errors import Invalid
 from skep.model.address import MAX_PARTITION, partition_id, partition_of
 from skep.model.names import check_count, check_text
-from skep.model.operation import Status, Verdict
+from skep.model.operation import Settlement, Status, Verdict
 from skep.wire.body import Body
 
 WireStatus = Literal["completed", "success", "failed", "retry", "dlq"]
@@ -94,10 +94,45 @@ class SettleBody(Body, frozen=True, kw_only=True):
     error: str | None = None
 
 
+class DeadMessage(Body, frozen=True, kw_only=True):
+    """Where a message is that became a dead letter."""
+
+    partition_id: UUID
+    offset: int
+
+
+class Settled(Body, frozen=True, kw_only=True):
+    """What settling did. ``retryAt`` is when messages that all failed come again; ``released``
+    says that nothing of the lease is held any more."""
+
+    completed: int
+    given_up: list[DeadMessage]
+    retry_at: datetime | None
+    released: bool
+
+
+class _Placed(Protocol):
+    @property
+    def partition_id(self) -> UUID: ...
+
+
+def to_numbers(items: Iterable[_Placed], field: str) -> list[int]:
+    """The numbers of the partitions of items; ``field``, with the index of each, is where they
+    came in."""
+    numbers: list[int] = []
+    for index, item in enumerate(items):
+        try:
+            numbers.append(partition_of(item.partition_id))
+        except Invalid as error:
+            raise Invalid(field.format(index), error.reason) from None
+    return numbers
+
+
 def to_verdicts(verdicts: Sequence[WireVerdict]) -> list[Verdict]:
+    numbers = to_numbers(verdicts, "verdicts[{}].partition_id")
     return [
-        Verdict(partition_of(each.partition_id), each.offset, STATUS[each.status], each.error or "")
-        for each in verdicts
+        Verdict(number, each.offset, STATUS[each.status], each.error or "")
+        for number, each in zip(numbers, verdicts, strict=True)
     ]
 
 
@@ -127,3 +162,24 @@ def to_settle_body(status: Status, error: str) -> SettleBody:
     if status not in WIRE_STATUS:
         raise Invalid("status", f"{status!r} is none of {sorted(WIRE_STATUS)}")
     return SettleBody(status=WIRE_STATUS[status], error=check_text("error", error) or None)
+
+
+def to_settled(settlement: Settlement) -> Settled:
+    return Settled(
+        completed=settlement.completed,
+        given_up=[
+            DeadMessage(partition_id=partition_id(number), offset=offset)
+            for number, offset in settlement.given_up
+        ],
+        retry_at=settlement.retry_at,
+        released=settlement.released,
+    )
+
+
+def from_settled(settled: Settled) -> Settlement:
+    return Settlement(
+        completed=settled.completed,
+        given_up=tuple((partition_of(dead.partition_id), dead.offset) for dead in settled.given_up),
+        retry_at=settled.retry_at,
+        released=settled.released,
+    )

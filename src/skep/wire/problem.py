@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from skep import errors
-from skep.errors import OutcomeUnknown, QueueFull, SkepError
+from skep.errors import Invalid, OutcomeUnknown, QueueFull, SkepError
+from skep.wire.field import to_argument, to_camel, to_snake
 
 _STANDARD = frozenset({"error", "type", "status", "code", "remaining"})
 
@@ -20,7 +21,7 @@ def to_problem(error: SkepError, status: int) -> dict[str, Any]:
         "error": str(error),
         "type": type(error).__name__,
         "status": status,
-        **vars(error),
+        **{to_camel(name): value for name, value in vars(error).items()},
     }
     if isinstance(error, QueueFull):
         problem |= {"code": error.code, "remaining": error.remaining}
@@ -32,7 +33,17 @@ def from_problem(problem: dict[str, Any]) -> SkepError:
     cls = _BY_NAME.get(str(problem.get("type")), SkepError)
     # Not through __init__: a newer server may send a field this version has not heard of.
     error = cls.__new__(cls, str(problem.get("error", "the server gave no reason")))
-    vars(error).update({key: value for key, value in problem.items() if key not in _STANDARD})
+    vars(error).update(
+        {to_snake(key): value for key, value in problem.items() if key not in _STANDARD}
+    )
+    return _in_our_words(error)
+
+
+def _in_our_words(error: SkepError) -> SkepError:
+    """The error as the broker would have raised it, if the server has named a field."""
+    field, reason = getattr(error, "field", None), getattr(error, "reason", None)
+    if isinstance(error, Invalid) and isinstance(field, str) and isinstance(reason, str):
+        return type(error)(to_argument(field), reason)
     return error
 
 

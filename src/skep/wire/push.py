@@ -61,9 +61,10 @@ class PushResult(msgspec.Struct, frozen=True, gc=False):
     offset: int = -1
 
 
-def to_draft(index: int, item: PushItem, name: str = "items") -> Draft:
+def to_draft(field: str, item: PushItem) -> Draft:
+    """The draft in an item, whose payload came in this field."""
     return Draft(
-        from_wire(f"{name}[{index}].payload", item.payload, item.encoding),
+        from_wire(field, item.payload, item.encoding),
         item.partition,
         item.transaction_id,
         item.trace_id,

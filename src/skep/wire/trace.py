@@ -19,11 +19,10 @@ from skep.wire.payload import Encoding, to_payload, to_wire
 FIELDS = {
     "kind": "eventType",
     "names": "traceNames",
-    "group": "consumerGroup",
     "worker": "workerId",
     "message_id": "transactionId",
 }
-"""What the wire calls the arguments of the core."""
+"""What the wire calls arguments of the core."""
 
 
 class TraceBody(Body, frozen=True, kw_only=True):

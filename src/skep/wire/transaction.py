@@ -11,7 +11,7 @@ from skep.model.address import address_of
 from skep.model.message import Draft, Receipt
 from skep.model.names import DEFAULT_PARTITION
 from skep.model.operation import Ack, Extend, Operation, Push, Settlement, Transaction
-from skep.wire.ack import WireStatus, WireVerdict, from_verdicts
+from skep.wire.ack import Settled, WireStatus, WireVerdict, from_settled, from_verdicts
 from skep.wire.body import Body
 from skep.wire.payload import Encoding, empty
 from skep.wire.pop import chosen_id
@@ -81,7 +81,7 @@ class OperationResult(Body, frozen=True, kw_only=True, omit_defaults=True):
     status: str | None = None
     completed: int | None = None
     dlq: bool | None = None
-    settlement: Settlement | None = None
+    settlement: Settled | None = None
     """What a settle operation did; a repetition does not know it."""
 
 
@@ -99,19 +99,25 @@ class TransactionAnswer(Body, frozen=True, kw_only=True, omit_defaults=True):
 def from_operations(operations: Sequence[Operation]) -> list[WireOperation]:
     if not isinstance(operations, Sequence) or not operations:
         raise Invalid("operations", "must be a sequence that is not empty")
-    return [_wire_operation(index, operation) for index, operation in enumerate(operations)]
+    made: list[WireOperation] = []
+    for index, operation in enumerate(operations):
+        where = f"operations[{index}]"
+        if not isinstance(operation, Push | Ack | Extend):
+            raise Invalid(where, f"must be Push, Ack or Extend, not {type(operation).__name__}")
+        try:
+            made.append(_wire_operation(operation))
+        except Invalid as error:
+            raise error.within(where) from None
+    return made
 
 
-def _wire_operation(index: int, operation: Operation) -> WireOperation:
+def _wire_operation(operation: Push | Ack | Extend) -> WireOperation:
     if isinstance(operation, Push):
         return PushOperation(items=from_drafts(operation.queue, check_drafts(operation.drafts)))
     if isinstance(operation, Ack):
         verdicts = None if operation.verdicts is None else from_verdicts(operation.verdicts)
         return SettleOperation(lease_id=operation.lease_id, verdicts=verdicts)
-    if isinstance(operation, Extend):
-        return ExtendOperation(lease_id=operation.lease_id, seconds=operation.seconds)
-    kind = type(operation).__name__
-    raise Invalid(f"operations[{index}]", f"must be Push, Ack or Extend, not {kind}")
+    return ExtendOperation(lease_id=operation.lease_id, seconds=operation.seconds)
 
 
 def to_transaction(operations: Sequence[Operation], answer: TransactionAnswer) -> Transaction:
@@ -123,9 +129,9 @@ def to_transaction(operations: Sequence[Operation], answer: TransactionAnswer) -
             if isinstance(operation, Push):
                 receipts.append([_receipt(draft, results) for draft in operation.drafts])
             else:
-                settlement = next(results).settlement
-                if settlement is not None:
-                    settlements.append(settlement)
+                settled = next(results).settlement
+                if settled is not None:
+                    settlements.append(from_settled(settled))
     except StopIteration:
         raise OutcomeUnknown("the server did not answer for all operations") from None
     return Transaction(receipts=receipts, settlements=settlements, repeated=answer.repeated)

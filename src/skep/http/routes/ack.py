@@ -20,21 +20,27 @@ from skep.wire.ack import (
     ExtendBody,
     Extended,
     SettleBody,
+    Settled,
+    to_numbers,
+    to_settled,
     to_verdicts,
 )
 
 NOT_FOUND = "Message not found"
 NO_LEASE = "Invalid or expired lease"
+_IN_BATCH = "acknowledgments[{}].partition_id"
 
 
 async def ack(call: Call) -> Reply:
     """Say of one message what became of it."""
+    to_numbers([call.body], "partition_id")
     return Reply(await settle_items(call.broker, [call.body], call.body.consumer_group))
 
 
 async def ack_batch(call: Call) -> Reply:
     """Say of several messages what became of them, under one lease or several."""
     body: AckBatchBody = call.body
+    to_numbers(body.acknowledgments, _IN_BATCH)
     return Reply(await settle_items(call.broker, body.acknowledgments, body.consumer_group))
 
 
@@ -135,12 +141,14 @@ def _names(broker: Broker, item: AckItem) -> tuple[str | None, str | None]:
 async def settle(call: Call) -> Reply:
     """Settle messages of a lease by offset, or all that it holds alike."""
     body: SettleBody = call.body
-    lease_id = check_lease_id("leaseId", call.params["lease"])
+    lease_id = check_lease_id("leaseId", call.params["leaseId"])
     if body.verdicts is not None:
-        return Reply(await call.broker.settle(lease_id, to_verdicts(body.verdicts)))
-    if STATUS[body.status] == "completed":
-        return Reply(await call.broker.ack(lease_id))
-    return Reply(await call.broker.settle(lease_id, _verdicts_on_all(call, lease_id)))
+        done = await call.broker.settle(lease_id, to_verdicts(body.verdicts))
+    elif STATUS[body.status] == "completed":
+        done = await call.broker.ack(lease_id)
+    else:
+        done = await call.broker.settle(lease_id, _verdicts_on_all(call, lease_id))
+    return Reply(to_settled(done))
 
 
 def _verdicts_on_all(call: Call, lease_id: LeaseId) -> list[Verdict]:
@@ -154,7 +162,7 @@ def _verdicts_on_all(call: Call, lease_id: LeaseId) -> list[Verdict]:
 
 async def extend(call: Call) -> Reply:
     """Keep a lease. One that is lost is a 409: Queen's clients take any 200 for a success."""
-    lease_id = call.params["lease"]
+    lease_id = check_lease_id("leaseId", call.params["leaseId"])
     until = await call.broker.extend(lease_id, call.body.seconds)
     return Reply(
         Extended(
@@ -167,26 +175,27 @@ async def extend(call: Call) -> Reply:
 
 
 def _queues_of_item(call: Call) -> Iterable[str]:
-    return queues_of(call.broker, [call.body])
+    return queues_of(call.broker, [call.body], "partition_id")
 
 
 def _queues_of_items(call: Call) -> Iterable[str]:
-    return queues_of(call.broker, call.body.acknowledgments)
+    return queues_of(call.broker, call.body.acknowledgments, _IN_BATCH)
 
 
-def queues_of(broker: Broker, items: Iterable[Any]) -> set[str]:
-    """The queues of the partitions that items name, as far as they exist."""
-    names = (broker.addresses.partition(partition_of(item.partition_id)) for item in items)
+def queues_of(broker: Broker, items: Iterable[Any], field: str) -> set[str]:
+    """The queues of the partitions that items name in ``field``, as far as they exist."""
+    names = (broker.addresses.partition(number) for number in to_numbers(items, field))
     return {found[0] for found in names if found}
 
 
 def _queues_of_lease(call: Call) -> Iterable[str]:
-    return call.broker.addresses.queues_of_lease(check_lease_id("leaseId", call.params["lease"]))
+    return call.broker.addresses.queues_of_lease(check_lease_id("leaseId", call.params["leaseId"]))
 
 
 def _queues_of_settlement(call: Call) -> Iterable[str]:
     named: SettleBody = call.body
-    return {*_queues_of_lease(call), *queues_of(call.broker, named.verdicts or ())}
+    of_verdicts = queues_of(call.broker, named.verdicts or (), "verdicts[{}].partition_id")
+    return {*_queues_of_lease(call), *of_verdicts}
 
 
 def _post(path: str, handler: Any, queues: Any, about: str, body: Any, answer: Any) -> Route:
@@ -220,15 +229,15 @@ ROUTES = (
         list[Acked],
     ),
     _post(
-        "/api/v1/lease/{lease}/settle",
+        "/api/v1/lease/{leaseId}/settle",
         settle,
         _queues_of_settlement,
         "Settle messages of a lease by their offsets; all that it holds if none are named.",
         SettleBody,
-        Settlement,
+        Settled,
     ),
     _post(
-        "/api/v1/lease/{lease}/extend",
+        "/api/v1/lease/{leaseId}/extend",
         extend,
         _queues_of_lease,
         "Keep a lease for at least so many seconds from now.",

@@ -43,7 +43,7 @@ def queue_of_partition(call: Call) -> Iterable[str]:
 
 def partition_in_path(call: Call) -> int:
     """The number of the partition whose id is in the path."""
-    text = call.params["partition_id"]
+    text = call.params["partitionId"]
     try:
         return partition_of(UUID(text))
     except (ValueError, Invalid):
@@ -52,7 +52,7 @@ def partition_in_path(call: Call) -> int:
 
 async def message_in_path(call: Call) -> Message:
     """The message that the path names by its partition and transaction id."""
-    return await find_message(call, partition_in_path(call), call.params["transaction_id"])
+    return await find_message(call, partition_in_path(call), call.params["transactionId"])
 
 
 async def find_message(call: Call, partition: int, transaction_id: str) -> Message:

@@ -89,7 +89,7 @@ async def delete_message(call: Call) -> Reply:
 async def retry(call: Call) -> Reply:
     """Send a message back that was given up: the newest dead letter of it, or a group's."""
     letter = await call.broker.insight.letters.find(
-        partition_in_path(call), call.params["transaction_id"], group=call.body.consumer_group
+        partition_in_path(call), call.params["transactionId"], group=call.body.consumer_group
     )
     if letter is None:
         found = await message_in_path(call)
@@ -138,7 +138,7 @@ ROUTES = (
         answer=WireMessages,
     ),
     get(
-        path="/api/v1/messages/{partition_id}/{transaction_id}",
+        path="/api/v1/messages/{partitionId}/{transactionId}",
         handler=message,
         needs=Permission.READ,
         queues=queue_of_partition,
@@ -146,7 +146,7 @@ ROUTES = (
         answer=MessageDetail,
     ),
     delete(
-        path="/api/v1/messages/{partition_id}/{transaction_id}",
+        path="/api/v1/messages/{partitionId}/{transactionId}",
         handler=delete_message,
         needs=Permission.OPERATE,
         queues=queue_of_partition,
@@ -154,7 +154,7 @@ ROUTES = (
         answer=DeletedMessage,
     ),
     post(
-        path="/api/v1/messages/{partition_id}/{transaction_id}/retry",
+        path="/api/v1/messages/{partitionId}/{transactionId}/retry",
         handler=retry,
         needs=Permission.OPERATE,
         queues=queue_of_partition,
@@ -163,7 +163,7 @@ ROUTES = (
         answer=Retried,
     ),
     post(
-        path="/api/v1/messages/{partition_id}/{transaction_id}/dlq",
+        path="/api/v1/messages/{partitionId}/{transactionId}/dlq",
         handler=give_up,
         needs=Permission.OPERATE,
         queues=queue_of_partition,

@@ -1,8 +1,8 @@
 """Pushing."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from skep.core.broker import Broker
+from skep.errors import Invalid
 from skep.http.access import Permission
 from skep.http.call import Call, Reply
 from skep.http.routing import Route
@@ -16,28 +16,30 @@ async def push(call: Call) -> Reply:
     items: list[PushItem] = call.body.items
     if not items:
         return Reply([], 201)
+    drafts = [to_draft(f"items[{index}].payload", item) for index, item in enumerate(items)]
+    try:
+        return Reply(await _push(call, items, drafts), 201)
+    except Invalid as error:
+        raise error.moved(places_of(items)) from None
+
+
+async def _push(
+    call: Call, items: list[PushItem], drafts: list[Draft]
+) -> list[Pushed] | list[Buffered]:
     if call.broker.maintenance.laying_aside:
-        return Reply(await _lay_aside(call, items), 201)
+        return await _lay_aside(call, items, drafts)
     queue = items[0].queue
-    drafts = [to_draft(index, item) for index, item in enumerate(items)]
     if all(item.queue == queue for item in items):
         receipts = await call.broker.push(queue, drafts, producer=call.principal.subject)
-        return Reply(to_answer(queue, items, receipts), 201)
-    return Reply(await _push_to_several(call.broker, items, call.principal.subject), 201)
+        return to_answer(queue, items, receipts)
+    return await _push_to_several(call, items, drafts)
 
 
-async def _push_to_several(
-    broker: Broker, items: list[PushItem], producer: str | None
-) -> list[Pushed]:
-    by_queue: dict[str, list[int]] = {}
-    for index, item in enumerate(items):
-        by_queue.setdefault(item.queue, []).append(index)
-    done = await broker.transact(
-        [
-            Push(queue, [to_draft(index, items[index]) for index in indexes])
-            for queue, indexes in by_queue.items()
-        ],
-        producer=producer,
+async def _push_to_several(call: Call, items: list[PushItem], drafts: list[Draft]) -> list[Pushed]:
+    by_queue = _by_queue(items)
+    done = await call.broker.transact(
+        [Push(queue, [drafts[index] for index in indexes]) for queue, indexes in by_queue.items()],
+        producer=call.principal.subject,
     )
     answers = [
         to_pushed(index, queue, items[index], receipt)
@@ -47,11 +49,11 @@ async def _push_to_several(
     return sorted(answers, key=lambda answer: answer.index)
 
 
-async def _lay_aside(call: Call, items: list[PushItem]) -> list[Buffered]:
-    drafts: dict[str, list[Draft]] = {}
-    for index, item in enumerate(items):
-        drafts.setdefault(item.queue, []).append(to_draft(index, item))
-    laid = await call.broker.maintenance.lay_aside(drafts, call.principal.subject)
+async def _lay_aside(call: Call, items: list[PushItem], drafts: list[Draft]) -> list[Buffered]:
+    some = {
+        queue: [drafts[index] for index in indexes] for queue, indexes in _by_queue(items).items()
+    }
+    laid = await call.broker.maintenance.lay_aside(some, call.principal.subject)
     in_turn = {queue: iter(some) for queue, some in laid.items()}
     return [
         Buffered(
@@ -62,6 +64,26 @@ async def _lay_aside(call: Call, items: list[PushItem]) -> list[Buffered]:
         )
         for index, item in enumerate(items)
     ]
+
+
+def _by_queue(items: Sequence[PushItem]) -> dict[str, list[int]]:
+    """The places of the items of each queue."""
+    by_queue: dict[str, list[int]] = {}
+    for index, item in enumerate(items):
+        by_queue.setdefault(item.queue, []).append(index)
+    return by_queue
+
+
+def places_of(items: Sequence[PushItem], name: str = "items") -> dict[str, str]:
+    """Where among the items is what the core names, which knows them by queue."""
+    places = {"queue": f"{name}[0].queue", "drafts": name}
+    for number, indexes in enumerate(_by_queue(items).values()):
+        for push in (f"operations[{number}]", f"pushes[{number}]"):
+            places[f"{push}.queue"] = f"{name}[{indexes[0]}].queue"
+            places[f"{push}.drafts"] = name
+            for draft, index in enumerate(indexes):
+                places[f"{push}.drafts[{draft}]"] = f"{name}[{index}]"
+    return places
 
 
 def queues_of_items(call: Call) -> Iterable[str]:

@@ -9,6 +9,7 @@ from skep.errors import Conflict, Invalid, NotFound, QueryChanged
 from skep.http.access import Permission
 from skep.http.call import Call, Reply
 from skep.http.problems import status_of
+from skep.http.routes.push import places_of
 from skep.http.routes.transaction import check_pushing
 from skep.http.routing import Handler, Queues, Route
 from skep.model.address import partition_of
@@ -112,6 +113,8 @@ async def cycle(call: Call) -> Reply:
             ack=_ack(body),
             producer=call.principal.subject,
         )
+    except Invalid as error:
+        raise error.moved(places_of(body.push_items, "push_items")) from None
     except (Conflict, NotFound) as error:
         refused = CycleAnswer(
             success=False,
@@ -138,7 +141,7 @@ def _pushes(items: Iterable[PushItem]) -> dict[str, Push]:
     for index, item in enumerate(items):
         drafts.setdefault(item.queue, []).append((index, item))
     return {
-        queue: Push(queue, [to_draft(index, item, "push_items") for index, item in some])
+        queue: Push(queue, [to_draft(f"push_items[{at}].payload", item) for at, item in some])
         for queue, some in drafts.items()
     }
 
@@ -210,6 +213,7 @@ def _post(
         about=about,
         body=body,
         answer=answer,
+        fields={"state": "state_ops", "prefix": "key_prefix"},
     )
 
 

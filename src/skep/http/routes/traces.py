@@ -34,17 +34,14 @@ async def record(call: Call) -> Reply:
     """Record an event of a message."""
     body: TraceBody = call.body
     message = await find_message(call, _partition(body), body.transaction_id)
-    try:
-        event = await call.broker.traces.record(
-            message.id,
-            body.event_type,
-            from_wire("data", body.data, body.encoding),
-            names=body.trace_names or (),
-            group=body.consumer_group,
-            worker=body.worker_id,
-        )
-    except Invalid as error:
-        raise Invalid(FIELDS.get(error.field, error.field), error.reason) from None
+    event = await call.broker.traces.record(
+        message.id,
+        body.event_type,
+        from_wire("data", body.data, body.encoding),
+        names=body.trace_names or (),
+        group=body.consumer_group,
+        worker=body.worker_id,
+    )
     recorded_at = to_datetime(event.created_at)
     return Reply(Recorded(trace_id=str(event.number), created_at=recorded_at), 201)
 
@@ -96,7 +93,7 @@ async def names(call: Call) -> Reply:
 
 async def by_trace_id(call: Call) -> Reply:
     """The messages of all queues that the caller sees and that share a trace id."""
-    trace_id = _trace_id(call.params["trace_id"])
+    trace_id = _trace_id(call.params["traceId"])
     sees = call.principal.sees if call.principal.restricted else None
     found = await call.broker.traces.messages(trace_id, sees=sees, limit=call.query.limit)
     views = [await call.broker.insight.messages.get(message.id) for message in found]
@@ -130,6 +127,7 @@ ROUTES = (
         queues=_queue_of_body,
         about="Record an event of a message; it lives as long as the message.",
         body=TraceBody,
+        fields=FIELDS,
         answer=Recorded,
         status=201,
     ),
@@ -152,7 +150,7 @@ ROUTES = (
         answer=NamedEvents,
     ),
     get(
-        path="/api/v1/traces/id/{trace_id}",
+        path="/api/v1/traces/id/{traceId}",
         handler=by_trace_id,
         needs=Permission.READ,
         queues=no_queue,
@@ -161,7 +159,7 @@ ROUTES = (
         answer=TracedMessages,
     ),
     get(
-        path="/api/v1/traces/{partition_id}/{transaction_id}",
+        path="/api/v1/traces/{partitionId}/{transactionId}",
         handler=of_message,
         needs=Permission.READ,
         queues=queue_of_partition,

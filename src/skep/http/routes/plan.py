@@ -1,0 +1,142 @@
+"""What a transaction over HTTP asks of the broker, and where each part of it came from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from skep.core.broker import Broker
+from skep.errors import Invalid, LeaseLost, MessageNotFound
+from skep.model.message import Draft
+from skep.model.names import LeaseId, Offset, check_lease_id
+from skep.model.operation import Ack, Extend, Operation, Push, Verdict
+from skep.wire.ack import STATUS, to_numbers, to_verdicts
+from skep.wire.push import PushItem, to_draft
+from skep.wire.transaction import (
+    AckOperation,
+    ExtendOperation,
+    PushOperation,
+    SettleOperation,
+    TransactionBody,
+    WireOperation,
+)
+
+
+@dataclass(slots=True)
+class Plan:
+    """Operations of the broker, and which of the wire's went into each."""
+
+    operations: list[Operation] = field(default_factory=list)
+    pushes: dict[int, list[tuple[str, str, int, int]]] = field(default_factory=dict)
+    """Per operation of the wire its items: where each came, its queue, which push, which draft."""
+    acks: dict[int, tuple[int, tuple[int, Offset] | None]] = field(default_factory=dict)
+    """Per operation of the wire: which ack, and the message if it is about one."""
+    places: dict[str, str] = field(default_factory=dict)
+    """Where on the wire acks and extensions are, by their place among the operations here."""
+
+    def all_places(self) -> dict[str, str]:
+        """Where on the wire is what the core names."""
+        places = dict(self.places)
+        for items in self.pushes.values():
+            for where, _, push, draft in items:
+                places[f"operations[{push}].drafts[{draft}]"] = where
+                places.setdefault(f"operations[{push}].queue", f"{where}.queue")
+                places.setdefault(f"operations[{push}].drafts", where.rpartition("[")[0])
+        return places
+
+
+async def make_plan(broker: Broker, body: TransactionBody) -> Plan:
+    plan = Plan()
+    _plan_pushes(plan, body.operations)
+    await _plan_acks(plan, broker, body)
+    for index, operation in enumerate(body.operations):
+        if isinstance(operation, ExtendOperation):
+            plan.places[f"operations[{len(plan.operations)}]"] = f"operations[{index}]"
+            plan.operations.append(Extend(operation.lease_id, operation.seconds))
+    return plan
+
+
+def _plan_pushes(plan: Plan, operations: Sequence[WireOperation]) -> None:
+    """Pushes to one queue become one push: so an id that comes twice is one message."""
+    drafts: dict[str, list[Draft]] = {}
+    for index, operation in enumerate(operations):
+        if isinstance(operation, PushOperation):
+            places = plan.pushes[index] = []
+            for where, item in items_of(index, operation).items():
+                some = drafts.setdefault(item.queue, [])
+                places.append((where, item.queue, list(drafts).index(item.queue), len(some)))
+                some.append(to_draft(f"{where}.payload", item))
+    plan.operations += (Push(queue, some) for queue, some in drafts.items())
+
+
+def items_of(index: int, operation: PushOperation) -> dict[str, PushItem]:
+    """The items of an operation by where they came: in a list, or in place of one."""
+    where = f"operations[{index}]"
+    if operation.items is not None:
+        return {f"{where}.items[{number}]": item for number, item in enumerate(operation.items)}
+    if operation.queue is None:
+        raise Invalid(f"{where}.items", "is required")
+    item = PushItem(
+        queue=operation.queue,
+        partition=operation.partition,
+        payload=operation.payload,
+        encoding=operation.encoding,
+        transaction_id=operation.transaction_id,
+        trace_id=operation.trace_id,
+    )
+    return {where: item}
+
+
+async def _plan_acks(plan: Plan, broker: Broker, body: TransactionBody) -> None:
+    """Acks under one lease become one ack: what failed is judged with what was completed."""
+    verdicts: dict[LeaseId, list[Verdict]] = {}
+    made: list[Ack] = []
+    pushes = len(plan.operations)
+    for index, operation in enumerate(body.operations):
+        if isinstance(operation, AckOperation):
+            (number,) = to_numbers([operation], f"operations[{index}].partition_id")
+            lease_id = _lease_of(broker, index, number, body)
+            place = number, await _offset(broker, lease_id, number, operation.transaction_id)
+            if lease_id not in verdicts:
+                verdicts[lease_id] = []
+                made.append(Ack(lease_id, verdicts[lease_id]))
+            which, some = list(verdicts).index(lease_id), verdicts[lease_id]
+            ack = f"operations[{pushes + which}].verdicts[{len(some)}]"
+            plan.places |= {ack: f"operations[{index}]", f"{ack}.offset": _id_of(index)}
+            some.append(Verdict(*place, STATUS[operation.status], operation.error or ""))
+            plan.acks[index] = which, place
+    for index, operation in enumerate(body.operations):
+        if isinstance(operation, SettleOperation):
+            plan.places[f"operations[{pushes + len(made)}]"] = f"operations[{index}]"
+            plan.acks[index] = len(made), None
+            made.append(Ack(operation.lease_id, _verdicts(index, operation)))
+    plan.operations += made
+
+
+def _id_of(index: int) -> str:
+    """What names the message of an ack, whose offset nobody sent."""
+    return f"operations[{index}].transactionId"
+
+
+def _verdicts(index: int, operation: SettleOperation) -> list[Verdict] | None:
+    try:
+        return None if operation.verdicts is None else to_verdicts(operation.verdicts)
+    except Invalid as error:
+        raise error.within(f"operations[{index}]") from None
+
+
+def _lease_of(broker: Broker, index: int, partition: int, body: TransactionBody) -> LeaseId:
+    """The lease that the ack is under: never none, or a late ack could not be told."""
+    operation = body.operations[index]
+    if isinstance(operation, AckOperation) and operation.lease_id:
+        return check_lease_id(f"operations[{index}].leaseId", operation.lease_id)
+    leases = [check_lease_id("requiredLeases", lease) for lease in body.required_leases]
+    held = broker.addresses.lease_on(partition, leases)
+    if held is None and len(leases) != 1:
+        raise LeaseLost(", ".join(leases) or "that was not named")
+    return held or leases[0]
+
+
+async def _offset(broker: Broker, lease_id: LeaseId, partition: int, transaction_id: str) -> Offset:
+    (offset,) = await broker.addresses.offsets(lease_id, partition, [transaction_id])
+    if offset is None:
+        raise MessageNotFound(transaction_id)
+    return offset
