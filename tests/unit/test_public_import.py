@@ -57,3 +57,17 @@ def test_a_client_loads_nothing_of_the_server(name: str) -> None:
 
 def test_a_draft_loads_no_client() -> None:
     assert "httpx" not in loaded("import skep; skep.Draft")
+
+
+def test_the_help_loads_neither_the_server_nor_a_client() -> None:
+    found = loaded("""
+import sys
+from skep.cli import main
+sys.argv = ["skep", "--help"]
+try:
+    main()
+except SystemExit:
+    pass
+""")
+
+    assert found.isdisjoint({*OF_THE_SERVER, "asyncio", "httpx", "rich"} - {"skep.http"})

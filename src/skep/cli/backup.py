@@ -36,10 +36,10 @@ def restore(
     backup: Annotated[Path, typer.Argument(help="A directory that skep backup has made.")],
     path: Annotated[Path, typer.Argument(help="Where the store goes; it must not exist.")],
 ) -> None:
-    """Put a backup in place, on this machine, after reading every entry of it.
+    """Put a backup in place, on this machine.
 
-    A damaged backup is refused, and nothing is left behind. Start the server on it with
-    skep serve --store PATH.
+    Every entry of it is read first: a damaged backup is refused, and nothing is left behind.
+    Start the server on it with skep serve --store PATH.
     """
     embedded.restore(backup, path)
     output.print_text(f"{path} holds the backup now")

@@ -52,7 +52,7 @@ def bench(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Measure how many messages a second can be pushed and consumed.
+    """Measure how many messages a second come and go.
 
     It makes a queue of its own, bench-<random>, and deletes it at the end. Everything is really
     stored, popped under leases and acknowledged.

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from skep.client.async_client import AsyncClient
-from skep.client.connection import DEFAULT_URL
 from skep.client.retry import Retry
 from skep.client.sync_client import Client
+from skep.wire.paths import DEFAULT_URL
 
 PATIENCE = Retry(attempts=3)
 """A person who waits would rather hear that there is no server."""

@@ -17,7 +17,7 @@ from skep.wire.dead_letter import (
     check_choice,
 )
 
-app = typer.Typer(no_args_is_help=True, help="Show, send back and delete dead letters.")
+app = typer.Typer(no_args_is_help=True)
 
 Queue = Annotated[str, typer.Argument(help="The queue.")]
 Numbers = Annotated[list[int] | None, typer.Argument(help="Their numbers.")]

@@ -11,7 +11,7 @@ from skep.cli.operate import Operator, path
 from skep.errors import GroupNotFound
 from skep.wire.group import DeletedGroup, GroupQueue, GroupRow, SeekBody, Sought, SoughtPartition
 
-app = typer.Typer(no_args_is_help=True, help="Show, move and delete consumer groups.")
+app = typer.Typer(no_args_is_help=True)
 
 Queue = Annotated[str, typer.Argument(help="The queue.")]
 Group = Annotated[str, typer.Argument(help="The consumer group.")]

@@ -12,7 +12,7 @@ from skep.http.access import ROLES
 from skep.http.key_file import add_key, revoke_key
 from skep.http.keys import create_key, read_keys
 
-app = typer.Typer(no_args_is_help=True, help="Make, list and revoke API keys.")
+app = typer.Typer(no_args_is_help=True)
 
 File = Annotated[
     Path, typer.Option("--file", envvar="SKEP_API_KEYS", help="The file with the keys.")

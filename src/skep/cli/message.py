@@ -75,7 +75,10 @@ def ack(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Say what became of all messages of a lease: they are done, unless you say otherwise."""
+    """Say what became of all messages of a lease.
+
+    They are done, unless you say otherwise.
+    """
     if failed and retry:
         raise typer.BadParameter("--failed and --retry exclude each other")
     if error and not failed:

@@ -14,7 +14,7 @@ from skep.model.queue import QueueOptions, options_from
 from skep.wire.queue import Cleared, ConfigureBody, Configured, DeletedQueue, WireOptions
 from skep.wire.resource import QueueDetail, QueueRow, QueueRows
 
-app = typer.Typer(no_args_is_help=True, help="Make, show, configure, clear and delete queues.")
+app = typer.Typer(no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="The queue.")]
 Namespace = Annotated[str | None, typer.Option(help="Its first label.")]

@@ -43,11 +43,11 @@ def tail(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Show the newest messages of a queue, the newest last, without consuming them.
+    """Show the newest messages of a queue without consuming them.
 
-    With -f, show what comes from now on until you stop it. That takes a group of its own,
-    tail-<random>, which is deleted at the end: others do not notice. With --json there is one
-    message per line, as skep push --envelope takes it.
+    The newest comes last. With -f, show what comes from now on until you stop it. That takes a
+    group of its own, tail-<random>, which is deleted at the end: others do not notice. With
+    --json there is one message per line, as skep push --envelope takes it.
     """
     if group is not None and not follow:
         raise typer.BadParameter("--group goes with --follow")

@@ -19,7 +19,7 @@ def trace(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Show the messages that share a trace id, or the events that carry a name.
+    """Show messages with a trace id, or events with a name.
 
     Messages come in the order in which they were pushed, events the newest first.
     """

@@ -17,7 +17,7 @@ from skep.client.async_groups import AsyncGroups
 from skep.client.async_messages import AsyncMessages
 from skep.client.async_queues import AsyncQueues
 from skep.client.async_traces import AsyncTraces
-from skep.client.connection import DEFAULT_URL, Request, post
+from skep.client.connection import Request, post
 from skep.client.drafts import with_ids
 from skep.client.retry import Retry
 from skep.model.message import Delivery, Draft, Message, Receipt
@@ -74,7 +74,7 @@ class AsyncClient:
 
     def __init__(
         self,
-        url: str = DEFAULT_URL,
+        url: str = paths.DEFAULT_URL,
         *,
         token: str | None = None,
         timeout: float = 30.0,

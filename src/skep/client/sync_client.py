@@ -11,7 +11,7 @@ from typing import Self
 
 import httpx
 
-from skep.client.connection import DEFAULT_URL, Request, post
+from skep.client.connection import Request, post
 from skep.client.drafts import with_ids
 from skep.client.retry import Retry
 from skep.client.sync_connection import Connection
@@ -74,7 +74,7 @@ class Client:
 
     def __init__(
         self,
-        url: str = DEFAULT_URL,
+        url: str = paths.DEFAULT_URL,
         *,
         token: str | None = None,
         timeout: float = 30.0,

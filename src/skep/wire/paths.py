@@ -3,6 +3,8 @@
 from urllib.parse import quote
 from uuid import UUID
 
+DEFAULT_URL = "http://127.0.0.1:6632"
+"""Where a server listens that was told nothing else."""
 API = "/api/v1"
 PUSH = f"{API}/push"
 BACKUP = f"{API}/system/backup"
