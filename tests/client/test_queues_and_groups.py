@@ -42,6 +42,54 @@ async def test_a_queue_is_shown_in_numbers(client: AsyncClient, broker: Broker) 
     assert await client.queues.stats("orders") == await broker.queues.stats("orders")
 
 
+async def test_what_became_of_messages_is_counted_by_queue(
+    client: AsyncClient, broker: Broker
+) -> None:
+    await broker.queues.configure("orders", namespace="shop", retry_limit=0)
+    await broker.push("orders", [*drafts(3), Draft(b"4", "alice")])
+    await broker.fail(await pop(broker, group="billing", partition="alice"))
+    await broker.ack(await pop(broker, group="billing", partition="Default"))
+    await broker.pop("orders", group="billing")
+    await broker.push("mails", drafts(1))
+
+    everything = await client.queues.summaries()
+
+    insight = broker.insight.queues
+    assert everything == [await insight.queue("mails"), await insight.queue("orders")]
+    assert await client.queues.summaries(namespace="shop") == everything[1:]
+    assert await client.queues.summary("orders") == everything[1]
+    assert everything[1].counts.dead_letters == 1
+
+
+async def test_what_became_of_messages_is_counted_by_partition(
+    client: AsyncClient, broker: Broker
+) -> None:
+    await broker.push("orders", [*drafts(3), Draft(b"4", "alice")])
+    await broker.ack(await pop(broker, group="billing", partition="Default"))
+
+    found = await client.queues.partition_summaries("orders")
+
+    assert found == await broker.insight.queues.partitions("orders")
+    assert [each.counts.pending for each in found] == [2, 1]
+
+
+async def test_what_left_a_queue_is_told_newest_first(
+    client: AsyncClient, broker: Broker, clock: ManualClock
+) -> None:
+    await broker.push("orders", [*drafts(3), Draft(b"4", "alice")])
+    await broker.queues.clear("orders", partition="alice")
+    clock.advance(5)
+    await broker.queues.clear("orders")
+
+    found = await client.queues.removals("orders")
+
+    assert found == await broker.queues.removals("orders")
+    assert [(each.kind, each.messages) for each in found] == [("cleared", 3), ("cleared", 1)]
+    assert await client.queues.removals("orders", limit=1) == found[:1]
+    with pytest.raises(Invalid):
+        await client.queues.removals("orders", limit=0)
+
+
 async def test_every_partition_of_a_queue_is_listed(client: AsyncClient, broker: Broker) -> None:
     await broker.push("orders", [Draft(b"1", f"p{n}") for n in range(PAGE + 1)])
     await broker.queues.clear("orders", partition="p1")
@@ -82,7 +130,19 @@ async def test_a_deletion_is_not_repeated(client: AsyncClient, weather: Weather)
     assert weather.count("/resources/queues/orders") == 1
 
 
-@pytest.mark.parametrize("call", ["get", "stats", "partitions", "clear", "delete"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "get",
+        "stats",
+        "summary",
+        "partitions",
+        "partition_summaries",
+        "removals",
+        "clear",
+        "delete",
+    ],
+)
 async def test_a_queue_that_does_not_exist_is_not_found(client: AsyncClient, call: str) -> None:
     with pytest.raises(QueueNotFound) as caught:
         await getattr(client.queues, call)("orders")

@@ -54,6 +54,10 @@ def clear(queue: str) -> str:
     return f"{API}/queues/{segment(queue)}/clear"
 
 
+def removals(queue: str) -> str:
+    return f"{API}/queues/{segment(queue)}/removals"
+
+
 def group(name: str) -> str:
     return f"{GROUPS}/{segment(name)}"
 

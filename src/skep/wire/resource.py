@@ -8,10 +8,9 @@ from uuid import UUID
 
 import msgspec
 
-from skep.model.address import partition_of
 from skep.model.names import QUEUE_MODE
 from skep.model.queue import Queue
-from skep.model.stats import PartitionStats, PartitionSummary, QueueStats, QueueSummary
+from skep.model.stats import PartitionSummary, QueueStats, QueueSummary
 from skep.wire.body import Body
 from skep.wire.listing import Skip
 from skep.wire.queue import WireOptions, from_options
@@ -34,9 +33,14 @@ class QueuesQuery(Body, frozen=True, kw_only=True):
 
 
 class QueueRow(QueueHead, frozen=True, kw_only=True):
+    """``consumed`` and ``batches`` are of all groups together."""
+
     options: WireOptions
     partitions: int
+    groups: int
     messages: WireCounts
+    consumed: int
+    batches: int
 
 
 class QueueRows(Body, frozen=True, kw_only=True):
@@ -47,9 +51,13 @@ class QueueRows(Body, frozen=True, kw_only=True):
 
 
 class PartitionDetail(PartitionHead, frozen=True, kw_only=True):
+    """``consumed`` and ``batches`` are of all groups together."""
+
     start: int
     end: int
     stats: WireCounts
+    consumed: int
+    batches: int
     oldest_message: datetime | None
     newest_message: datetime | None
 
@@ -64,6 +72,8 @@ class QueueDetail(QueueHead, frozen=True, kw_only=True):
     partition_count: int
     partitions: list[PartitionDetail]
     totals: WireCounts
+    consumed: int
+    batches: int
 
 
 class NamespaceRow(Body, frozen=True, kw_only=True):
@@ -175,7 +185,10 @@ def to_row(summary: QueueSummary) -> QueueRow:
         **head_of(queue),
         options=from_options(queue.options),
         partitions=summary.partitions,
+        groups=summary.groups,
         messages=to_counts(summary.counts),
+        consumed=summary.messages_consumed,
+        batches=summary.batches_consumed,
     )
 
 
@@ -196,36 +209,16 @@ def to_detail(
                 start=partition.start,
                 end=partition.end,
                 stats=to_counts(partition.counts),
+                consumed=partition.messages_consumed,
+                batches=partition.batches_consumed,
                 oldest_message=partition.first_at,
                 newest_message=partition.newest_at,
             )
             for partition in partitions
         ],
         totals=to_counts(summary.counts),
-    )
-
-
-def to_stats(detail: QueueDetail) -> QueueStats:
-    return QueueStats(
-        name=detail.name,
-        namespace=detail.namespace,
-        task=detail.task,
-        partitions=detail.partition_count,
-        messages=detail.totals.total,
-        pushed=detail.pushed,
-        depth=detail.depth,
-        groups=detail.groups,
-        dead_letters=detail.totals.dead_letter,
-    )
-
-
-def to_partition_stats(partition: PartitionDetail) -> PartitionStats:
-    return PartitionStats(
-        name=partition.name,
-        number=partition_of(partition.id),
-        start=partition.start,
-        end=partition.end,
-        newest_at=partition.newest_message,
+        consumed=summary.messages_consumed,
+        batches=summary.batches_consumed,
     )
 
 

@@ -84,3 +84,13 @@ def to_counts(counts: Counts) -> WireCounts:
         failed=counts.failed,
         dead_letter=counts.dead_letters,
     )
+
+
+def from_counts(counts: WireCounts) -> Counts:
+    return Counts(
+        total=counts.total,
+        pending=counts.pending,
+        processing=counts.processing,
+        failed=counts.failed,
+        dead_letters=counts.dead_letter,
+    )
