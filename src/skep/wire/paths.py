@@ -8,6 +8,8 @@ DEFAULT_URL = "http://127.0.0.1:6632"
 API = "/api/v1"
 PUSH = f"{API}/push"
 BACKUP = f"{API}/system/backup"
+MAINTENANCE = f"{API}/system/maintenance"
+MAINTENANCE_OF_POPS = f"{MAINTENANCE}/pop"
 TRANSACTION = f"{API}/transaction"
 
 
@@ -66,6 +68,10 @@ def group_in_queue(name: str, queue: str) -> str:
     return f"{group(name)}/queues/{segment(queue)}"
 
 
+def subscription(name: str) -> str:
+    return f"{group(name)}/subscription"
+
+
 def seek(name: str, queue: str, partition: str | None) -> str:
     if partition is None:
         return f"{group_in_queue(name, queue)}/seek"
@@ -74,6 +80,10 @@ def seek(name: str, queue: str, partition: str | None) -> str:
 
 def message(partition_id: UUID, transaction_id: str) -> str:
     return f"{MESSAGES}/{partition_id}/{segment(transaction_id)}"
+
+
+def give_up(partition_id: UUID, transaction_id: str) -> str:
+    return f"{message(partition_id, transaction_id)}/dlq"
 
 
 def dead_letters(queue: str) -> str:
