@@ -245,3 +245,47 @@ async def test_a_group_is_forgotten(client: AsyncClient, broker: Broker) -> None
     assert offsets(await broker.pop("orders", group="billing")) == [0]
     with pytest.raises(GroupNotFound):
         await client.groups.delete("orders", "none")
+
+
+async def test_a_group_starts_again_where_it_once_did(
+    client: AsyncClient, broker: Broker, clock: ManualClock
+) -> None:
+    await broker.push("orders", [*drafts(2), Draft(b"4", "alice")])
+    clock.advance(10)
+    for group, mode in (("billing", "all"), ("late", "new")):
+        await broker.pop("orders", group=group, subscription_mode=mode)
+    clock.advance(10)
+    await broker.push("orders", drafts(1, first=2))
+    for group in ("billing", "late"):
+        await broker.groups.seek("orders", group, "end")
+
+    assert await client.groups.restart("orders", "billing") == 2
+    assert await client.groups.restart("orders", "late") == 2
+
+    assert cursors(broker, group="billing") == {"Default": 0, "alice": 0}
+    assert cursors(broker, group="late") == {"Default": 2, "alice": 1}
+    with pytest.raises(GroupNotFound):
+        await client.groups.restart("orders", "none")
+    with pytest.raises(QueueNotFound):
+        await client.groups.restart("none", "billing")
+
+
+async def test_a_group_starts_elsewhere_where_it_has_read_nothing_in_one_queue(
+    client: AsyncClient, broker: Broker, clock: ManualClock
+) -> None:
+    for queue in ("orders", "mails"):
+        await broker.push(queue, [*drafts(2), Draft(b"4", "alice")])
+        await broker.ack(await pop(broker, queue, group="billing", partition="Default"))
+    clock.advance(10)
+
+    assert await client.groups.resubscribe("orders", "billing", moment(clock)) == 1
+
+    assert cursors(broker, group="billing") == {"Default": 1, "alice": 1}
+    assert cursors(broker, "mails", group="billing") == {"Default": 1, "alice": 0}
+    for groups in (client.groups, broker.groups):
+        with pytest.raises(GroupNotFound):
+            await groups.resubscribe("orders", "none", moment(clock))
+        with pytest.raises(QueueNotFound):
+            await groups.resubscribe("none", "billing", moment(clock))
+        with pytest.raises(Invalid):
+            await groups.resubscribe("orders", "billing", datetime.min)  # noqa: DTZ901

@@ -102,7 +102,10 @@ class DeletedGroup(Body, frozen=True, kw_only=True):
 
 
 class SubscriptionBody(Body, frozen=True, kw_only=True):
+    """In one queue, or in every queue that the group has popped from."""
+
     subscription_timestamp: datetime
+    queue_name: str | None = None
 
 
 class Resubscribed(Body, frozen=True, kw_only=True):
