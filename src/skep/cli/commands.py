@@ -15,8 +15,8 @@ class Tree(Commands, LaterCommands):
     later: ClassVar[Mapping[str, Later]] = {
         "serve": Later("serve:serve", "Run a server until it is told to stop."),
         "push": Later("push:push", "Push messages into a queue."),
-        "pop": Later("message:pop", "Lease the next messages of a queue, and show them."),
-        "ack": Later("message:ack", "Say what became of all messages of a lease."),
+        "pop": Later("consume:pop", "Lease the next messages of a queue, and show them."),
+        "ack": Later("consume:ack", "Say what became of all messages of a lease."),
         "tail": Later("tail:tail", "Show the newest messages of a queue without consuming them."),
         "trace": Later("trace:trace", "Show messages with a trace id, or events with a name."),
         "bench": Later("bench:bench", "Measure how many messages a second come and go."),

@@ -19,7 +19,6 @@ Token = Annotated[
         "--token", envvar="SKEP_TOKEN", show_default=False, help="A token or a key for the server."
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 def connect(url: str, token: str | None, *, timeout: float = 30.0) -> Client:
@@ -30,4 +29,4 @@ def connect_async(url: str, token: str | None) -> AsyncClient:
     return AsyncClient(url, token=token or None, retry=PATIENCE)
 
 
-__all__ = ["DEFAULT_URL", "Json", "Token", "Url", "connect", "connect_async"]
+__all__ = ["DEFAULT_URL", "Token", "Url", "connect", "connect_async"]

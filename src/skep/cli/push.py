@@ -13,8 +13,9 @@ from uuid import UUID
 import typer
 
 from skep.cli import output
-from skep.cli.connect import DEFAULT_URL, Json, Token, Url, connect, connect_async
+from skep.cli.connect import DEFAULT_URL, Token, Url, connect, connect_async
 from skep.cli.lines import Defaults, Lines, check_payload
+from skep.cli.options import Json
 from skep.client.async_client import AsyncClient
 from skep.client.producer import AsyncProducer
 from skep.errors import Invalid, Unavailable
@@ -155,9 +156,6 @@ def _report(tally: Tally, *, as_json: bool) -> None:
         "duplicates": tally.duplicates,
         "laidAside": tally.laid_aside,
     }
-    if as_json:
-        output.print_document(counts)
-    else:
-        output.print_text(str(tally))
+    output.print_done(counts, str(tally), as_json=as_json)
     if tally.error is not None:
         raise tally.error

@@ -1,18 +1,18 @@
 """``skep pop`` and ``skep ack``: consuming by hand."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from skep.cli import output
-from skep.cli.connect import DEFAULT_URL, Json, Token, Url, connect
+from skep.cli.connect import DEFAULT_URL, Token, Url, connect
 from skep.cli.ending import NOTHING_FOUND, complain
+from skep.cli.options import Json, Queue
+from skep.cli.shown import shown_delivery, shown_settlement
 from skep.model.message import Delivery, Message
 from skep.model.names import QUEUE_MODE
 from skep.model.operation import Settlement, Status
-from skep.wire.payload import to_wire
 
-Queue = Annotated[str, typer.Argument(help="The queue.")]
 Group = Annotated[
     str | None, typer.Option("--group", help="The consumer group; without one, queue mode.")
 ]
@@ -61,7 +61,7 @@ def pop(
         complain(f"there is nothing to pop from {queue!r}; --wait waits for it")
         raise typer.Exit(NOTHING_FOUND)
     if as_json:
-        output.print_document(_shown_delivery(delivery))
+        output.print_document(shown_delivery(delivery))
     else:
         _print_delivery(delivery)
 
@@ -86,14 +86,7 @@ def ack(
     status: Status = "failed" if failed else "retry" if retry else "completed"
     with connect(url, token) as client:
         settlement = client.settle_all(lease, status, error=error)
-    if as_json:
-        output.print_document(_shown_settlement(settlement))
-    else:
-        output.print_text(_words(settlement, status))
-
-
-def print_messages(messages: list[Message]) -> None:
-    output.print_table(COLUMNS, [to_row(message) for message in messages])
+    output.print_done(shown_settlement(settlement), _words(settlement, status), as_json=as_json)
 
 
 def to_row(message: Message) -> tuple[object, ...]:
@@ -106,50 +99,13 @@ def to_row(message: Message) -> tuple[object, ...]:
     )
 
 
-def shown_message(message: Message) -> dict[str, Any]:
-    """A message as JSON: what ``skep push --envelope`` takes."""
-    payload, encoding = to_wire(message.payload)
-    return {
-        "id": message.id,
-        "queue": message.queue,
-        "partition": message.partition,
-        "offset": message.offset,
-        "transactionId": message.transaction_id,
-        "traceId": message.trace_id,
-        "producer": message.producer,
-        "createdAt": message.created_at,
-        "attempt": message.attempt,
-        "payload": payload,
-        "encoding": encoding,
-    }
-
-
-def _shown_delivery(delivery: Delivery) -> dict[str, Any]:
-    return {
-        "group": delivery.group,
-        "leaseId": delivery.lease_id,
-        "expiresAt": delivery.expires_at,
-        "truncated": delivery.truncated,
-        "messages": [shown_message(message) for message in delivery.messages],
-    }
-
-
 def _print_delivery(delivery: Delivery) -> None:
-    print_messages(delivery.messages)
+    output.print_table(COLUMNS, [to_row(message) for message in delivery.messages])
     if delivery.truncated:
         output.print_text(f"{delivery.truncated} older ones were removed before they were read")
     if delivery.lease_id is not None:
         until = output.to_cell(delivery.expires_at)
         output.print_text(f"lease {delivery.lease_id} until {until}")
-
-
-def _shown_settlement(settlement: Settlement) -> dict[str, Any]:
-    return {
-        "completed": settlement.completed,
-        "deadLetters": settlement.dead_letters,
-        "retryAt": settlement.retry_at,
-        "released": settlement.released,
-    }
 
 
 def _words(settlement: Settlement, status: Status) -> str:
