@@ -115,14 +115,21 @@ def to_cell(value: object) -> str:
 
 
 @contextmanager
-def progress(words: str, total: int | None) -> Iterator[Step]:
+def progress(words: str, total: int | None, *, in_bytes: bool = False) -> Iterator[Step]:
     """A bar on a terminal; what is given back counts so many more."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
 
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        DownloadColumn() if in_bytes else MofNCompleteColumn(),
         TimeElapsedColumn(),
         console=Console(stderr=True),
         disable=not sys.stderr.isatty(),
