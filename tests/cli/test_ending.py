@@ -32,3 +32,7 @@ def test_an_answer_that_is_lost_is_5(mute: Shell) -> None:
     said = mute.said("queue", "delete", "orders", "--yes", expect=5)
 
     assert "look before you repeat it" in said
+
+
+def test_the_version_is_told() -> None:
+    assert Shell("").run("--version").stdout.startswith("skep 0.")

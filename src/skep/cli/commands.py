@@ -1,7 +1,7 @@
 """The tree of commands. Each is loaded when it is asked for, so that the help comes at once."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -24,8 +24,10 @@ class Tree(Commands, LaterCommands):
         "restore": Later("backup:restore", "Put a backup in place, on this machine."),
         "completion": Later("completion:completion", "Print the completion script of a shell."),
         "queue": Later("queue:app", "Make, show, configure, clear and delete queues."),
+        "message": Later("message:app", "Show, give up and delete one message by its id."),
         "group": Later("group:app", "Show, move and delete consumer groups."),
         "dead-letter": Later("dead_letter:app", "Show, send back and delete dead letters."),
+        "maintenance": Later("maintenance:app", "Lay pushes aside, or let pops find nothing."),
         "key": Later("key:app", "Make, list and revoke API keys."),
     }
 
@@ -39,6 +41,20 @@ app = typer.Typer(
 )
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"skep {version('skep')}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+]
+
+
 @app.callback()
-def skep() -> None:
+def skep(version: Version = False) -> None:
     """A partitioned message queue that you can trust with orders and payments."""
