@@ -42,8 +42,9 @@ def generated() -> str:
 
 
 def _below(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    for name, child in getattr(command, "commands", {}).items():
-        if getattr(child, "commands", None):
+    for name in command.list_commands(None):
+        child = command.get_command(None, name)
+        if hasattr(child, "list_commands"):
             yield from _below(child, (*words, name))
         else:
             yield (*words, name)

@@ -23,14 +23,14 @@ def number(shell: Shell, queue: str) -> str:
 def test_dead_letters_are_listed_with_their_reason(shell: Shell, dead: str) -> None:
     (letter,) = shell.json("dead-letter", "list", dead, "--partition", "alice")
 
-    assert letter["errorMessage"] == "no such account"
+    assert letter["error"] == "no such account"
     assert "no such account" in shell.run("dead-letter", "list", dead).stdout
 
 
 def test_a_dead_letter_is_shown_with_its_payload(shell: Shell, dead: str) -> None:
     shown = shell.json("dead-letter", "show", dead, number(shell, dead))
 
-    assert shown["data"] == {"n": 1}
+    assert shown["payload"] == {"n": 1}
     assert '{"n": 1}' in shell.run("dead-letter", "show", dead, number(shell, dead)).stdout
 
 
@@ -59,3 +59,27 @@ def test_a_dead_letter_that_is_not_there_is_4(shell: Shell, dead: str) -> None:
 @pytest.mark.parametrize("command", ["replay", "delete"])
 def test_to_say_nothing_is_not_to_say_all(shell: Shell, dead: str, command: str) -> None:
     assert "--all" in shell.misused("dead-letter", command, dead)
+
+
+@pytest.mark.parametrize("command", ["replay", "delete"])
+@pytest.mark.parametrize("also", ["--all", "--group=billing", "--partition=alice"])
+def test_to_say_two_things_is_to_say_neither(
+    shell: Shell, dead: str, command: str, also: str
+) -> None:
+    assert "--all" in shell.misused("dead-letter", command, dead, "1", also)
+
+
+def test_dead_letters_are_chosen_by_group_and_partition(shell: Shell, dead: str) -> None:
+    of_nobody = shell.json("dead-letter", "replay", dead, "--group", "nobody")
+    of_alice = shell.json("dead-letter", "replay", dead, "--partition", "alice")
+
+    assert (of_nobody, of_alice) == ({"replayed": 0}, {"replayed": 1})
+
+
+def test_that_there_are_more_is_said(shell: Shell, dead: str) -> None:
+    shell.run("push", dead, "2")
+    shell.run("ack", shell.json("pop", dead)["leaseId"], "--failed")
+
+    shown = shell.run("dead-letter", "list", dead, "--count", "1")
+
+    assert shown.stderr == "2 in all; --count shows more\n"

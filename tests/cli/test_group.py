@@ -16,14 +16,14 @@ def read(shell: Shell, queue: str) -> str:
 
 def cursor(shell: Shell, queue: str) -> int:
     (partition,) = shell.json("group", "lag", queue, "billing")
-    found: int = partition["offset"]
+    found: int = partition["cursor"]
     return found
 
 
 def test_groups_are_listed_with_their_backlog(shell: Shell, read: str) -> None:
     (listed,) = shell.json("group", "list", "--queue", read)
 
-    assert (listed["name"], listed["totalLag"]) == ("billing", 1)
+    assert (listed["group"], listed["backlog"]) == ("billing", 1)
     assert read in shell.run("group", "list").stdout
 
 
@@ -48,6 +48,17 @@ def test_a_group_is_moved_in_one_partition(shell: Shell, read: str) -> None:
     assert cursor(shell, read) == 2
 
 
+def test_a_group_goes_back_to_where_it_started(shell: Shell, read: str) -> None:
+    moved = shell.run("group", "restart", read, "billing").stdout
+
+    assert moved == "moved in 1 partition\n"
+    assert cursor(shell, read) == 0
+
+
+def test_groups_of_a_queue_that_is_not_there_are_4(shell: Shell, queue: str) -> None:
+    assert queue in shell.said("group", "list", "--queue", queue, expect=4)
+
+
 def test_a_place_that_makes_no_sense_is_wrong_usage(shell: Shell, read: str) -> None:
     assert "--to" in shell.misused("group", "seek", read, "billing", "--to", "there")
 
@@ -59,7 +70,9 @@ def test_a_group_that_is_deleted_is_forgotten(shell: Shell, read: str) -> None:
     assert shell.json("group", "list", "--queue", read) == []
 
 
-@pytest.mark.parametrize("arguments", [["lag"], ["seek", "--to", "end"], ["delete", "--yes"]])
+@pytest.mark.parametrize(
+    "arguments", [["lag"], ["seek", "--to", "end"], ["restart"], ["delete", "--yes"]]
+)
 def test_a_group_that_is_not_there_is_4(shell: Shell, read: str, arguments: list[str]) -> None:
     command, *options = arguments
 

@@ -1,5 +1,6 @@
-"""``skep pop`` and ``skep ack``."""
+"""``skep message``."""
 
+import json
 from uuid import uuid4
 
 import pytest
@@ -8,94 +9,45 @@ from tests.cli.run import Shell
 
 
 @pytest.fixture
-def filled(shell: Shell, queue: str) -> str:
-    """A queue with a message in each of two partitions."""
-    shell.run("push", queue, '{"n": 1}', "--partition", "alice", "--transaction-id", "t-1")
-    shell.run("push", queue, '{"n": 2}', "--partition", "bob")
-    return queue
+def message(shell: Shell, queue: str) -> str:
+    """The id of a message that the group ``billing`` has before it."""
+    for payload in ("1", '{"n": 2}'):
+        shell.run("push", queue, payload)
+    shell.run("pop", queue, "--group", "billing", "--auto-ack")
+    (_, last) = map(id_of, shell.run("tail", queue, "--json").stdout.splitlines())
+    return last
 
 
-def pop(shell: Shell, queue: str) -> str:
-    lease: str = shell.json("pop", queue, "--partition", "alice")["leaseId"]
-    return lease
+def id_of(line: str) -> str:
+    found: str = json.loads(line)["id"]
+    return found
 
 
-def test_a_pop_shows_messages_and_their_lease(shell: Shell, filled: str) -> None:
-    shown = shell.run("pop", filled, "--partition", "alice").stdout
-
-    assert '{"n": 1}' in shown
-    assert "t-1" in shown
-    assert "lease " in shown
+def test_a_message_is_shown_without_consuming_it(shell: Shell, queue: str, message: str) -> None:
+    assert shell.json("message", "show", message)["payload"] == {"n": 2}
+    assert '{"n": 2}' in shell.run("message", "show", message).stdout
+    assert shell.json("pop", queue, "--group", "billing")["messages"][0]["id"] == message
 
 
-def test_a_pop_can_take_several_partitions(shell: Shell, filled: str) -> None:
-    popped = shell.json("pop", filled, "--batch", "10", "--partitions", "2")
-
-    assert {message["partition"] for message in popped["messages"]} == {"alice", "bob"}
-    assert popped["leaseId"]
-
-
-def test_groups_pop_for_themselves(shell: Shell, filled: str) -> None:
-    for group in ("billing", "shipping"):
-        popped = shell.json("pop", filled, "--group", group, "--partition", "alice")
-
-        assert popped["group"] == group
-        assert len(popped["messages"]) == 1
-
-
-def test_what_is_acknowledged_at_once_has_no_lease(shell: Shell, filled: str) -> None:
-    popped = shell.json("pop", filled, "--partition", "alice", "--auto-ack")
-
-    assert popped["leaseId"] is None
-    shell.run("pop", filled, "--partition", "alice", expect=4)
-
-
-def test_a_pop_that_finds_nothing_is_4(shell: Shell, queue: str) -> None:
-    assert "nothing" in shell.said("pop", queue, expect=4)
-
-
-def test_what_could_move_the_cursor_is_shown_as_an_escape(shell: Shell, queue: str) -> None:
-    shell.run("push", queue, '"\x9b2J [red]x[/red]"')
-
-    shown = shell.run("pop", queue).stdout
-
-    assert "\\x9b2J [red]x[/red]" in shown
-
-
-def test_an_ack_settles_a_whole_lease(shell: Shell, filled: str) -> None:
-    done = shell.json("ack", pop(shell, filled))
-
-    assert done == {"completed": 1, "deadLetters": 0, "retryAt": None, "released": True}
-
-
-def test_an_ack_says_what_it_did(shell: Shell, filled: str) -> None:
-    assert shell.run("ack", pop(shell, filled)).stdout == "1 acknowledged\n"
-
-
-def test_a_failed_lease_is_retried_later(shell: Shell, filled: str) -> None:
-    done = shell.json("ack", pop(shell, filled), "--failed", "--error", "no money")
-
-    assert done["retryAt"]
-    shell.run("pop", filled, "--partition", "alice", expect=4)
-
-
-def test_a_lease_that_is_given_back_comes_again_at_once(shell: Shell, filled: str) -> None:
-    said = shell.run("ack", pop(shell, filled), "--retry").stdout
-
-    assert said == "given back\n"
-    assert pop(shell, filled)
-
-
-def test_a_lease_that_is_lost_is_refused(shell: Shell) -> None:
-    assert "no longer held" in shell.said("ack", str(uuid4()), expect=1)
-
-
-def test_what_is_no_lease_id_is_refused(shell: Shell) -> None:
-    assert "lease" in shell.said("ack", "nonsense", expect=1)
-
-
-@pytest.mark.parametrize("options", [("--failed", "--retry"), ("--error", "x")])
-def test_verdicts_that_contradict_each_other_are_wrong_usage(
-    shell: Shell, options: tuple[str, ...]
+def test_a_message_is_given_up_before_it_is_delivered(
+    shell: Shell, queue: str, message: str
 ) -> None:
-    assert "Usage" in shell.misused("ack", str(uuid4()), *options)
+    done = shell.json("message", "give-up", message, "--group", "billing", "--error", "broken")
+
+    (letter,) = shell.json("dead-letter", "list", queue)
+    assert done == {"groups": ["billing"]}
+    assert (letter["messageId"], letter["error"]) == (message, "broken")
+    assert "done" in shell.said("message", "give-up", message, expect=1)
+
+
+def test_a_message_is_removed_if_the_answer_is_yes(shell: Shell, message: str) -> None:
+    shell.run("message", "delete", message, answer="n\n", expect=1)
+    shell.run("message", "show", message)
+    shell.run("message", "delete", message, "--yes")
+
+    assert message in shell.said("message", "show", message, expect=4)
+
+
+def test_what_is_no_id_of_a_message_is_refused(shell: Shell) -> None:
+    assert "Usage" in shell.misused("message", "show", "x")
+    assert "message_id" in shell.said("message", "show", str(uuid4()), expect=1)

@@ -50,6 +50,14 @@ def test_queues_are_listed(shell: Shell, queue: str) -> None:
     assert queue in shell.run("queue", "list").stdout
 
 
+def test_that_there_is_none_is_said_beside_the_output(shell: Shell, queue: str) -> None:
+    listed = shell.run("queue", "list", "--namespace", queue)
+
+    assert listed.stdout == ""
+    assert "skep queue create" in listed.stderr
+    assert shell.json("queue", "list", "--namespace", queue) == []
+
+
 def test_a_queue_is_shown_with_its_partitions(shell: Shell, queue: str) -> None:
     shell.run("push", queue, "1", "--partition", "alice")
 
@@ -59,7 +67,7 @@ def test_a_queue_is_shown_with_its_partitions(shell: Shell, queue: str) -> None:
     assert "alice" in shown
 
 
-@pytest.mark.parametrize("command", ["show", "configure", "clear", "delete"])
+@pytest.mark.parametrize("command", ["show", "configure", "removals", "clear", "delete"])
 def test_a_queue_that_is_not_there_is_4(shell: Shell, queue: str, command: str) -> None:
     yes = ["--yes"] if command in ("clear", "delete") else []
 
@@ -70,11 +78,32 @@ def test_a_queue_is_cleared_if_the_answer_is_yes(shell: Shell, queue: str) -> No
     shell.run("push", queue, "1")
 
     shell.run("queue", "clear", queue, answer="n\n", expect=1)
-    kept = shell.json("queue", "show", queue)["totals"]["total"]
+    kept = shell.json("queue", "show", queue)["messages"]["total"]
     shell.run("queue", "clear", queue, answer="y\n")
 
     assert kept == 1
-    assert shell.json("queue", "show", queue)["totals"]["total"] == 0
+    assert shell.json("queue", "show", queue)["messages"]["total"] == 0
+
+
+def test_what_left_a_queue_is_shown(shell: Shell, queue: str) -> None:
+    shell.run("push", queue, "1", "--partition", "alice")
+    before = shell.run("queue", "removals", queue)
+    shell.run("queue", "clear", queue, "--yes")
+
+    (removal,) = shell.json("queue", "removals", queue)
+
+    assert (before.stdout, before.stderr) == ("", f"nothing has left '{queue}'\n")
+    assert (removal["partition"], removal["kind"]) == ("alice", "cleared")
+    assert "alice" in shell.run("queue", "removals", queue).stdout
+
+
+def test_what_is_asked_of_nobody_is_not_done(shell: Shell, queue: str) -> None:
+    shell.run("queue", "create", queue)
+
+    refused = shell.run("queue", "delete", queue, expect=1)
+
+    assert "--yes" in refused.stderr
+    shell.run("queue", "show", queue)
 
 
 def test_a_queue_is_deleted_if_the_answer_is_yes(shell: Shell, queue: str) -> None:

@@ -54,6 +54,14 @@ def test_a_queue_that_is_not_there_is_4(shell: Shell, queue: str) -> None:
     assert queue in shell.said("tail", queue, expect=4)
 
 
+def test_that_there_is_nothing_is_said_beside_the_output(shell: Shell, queue: str) -> None:
+    shell.run("queue", "create", queue)
+
+    shown = shell.run("tail", queue)
+
+    assert (shown.stdout, shown.stderr) == ("", f"there is nothing in '{queue}'\n")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_what_comes_is_followed_until_it_is_stopped(
     shell: Shell, queue: str, server: ServerProcess, number: signal.Signals

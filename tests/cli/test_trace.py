@@ -13,9 +13,14 @@ def test_messages_of_a_trace_are_shown_across_queues(shell: Shell, queue: str) -
     shell.run("push", queue, "1", "--trace-id", trace)
     shell.run("push", f"{queue}-next", "2", "--trace-id", trace)
 
+    shell.run("pop", queue, "--auto-ack")
+
     shown = shell.json("trace", trace)
 
-    assert [message["queue"] for message in shown] == [queue, f"{queue}-next"]
+    assert [(message["queue"], message["status"]) for message in shown] == [
+        (queue, "completed"),
+        (f"{queue}-next", "pending"),
+    ]
     assert f"{queue}-next" in shell.run("trace", trace).stdout
 
 
@@ -33,6 +38,7 @@ def test_events_are_shown_by_name(shell: Shell, queue: str, server: ServerProces
     (shown,) = shell.json("trace", "--name", queue)
 
     assert shown["data"] == {"paid": True}
+    assert (shown["queue"], shown["transactionId"]) == (queue, "t")
     assert '{"paid":true}' in shell.run("trace", "--name", queue).stdout.replace(" ", "")
 
 

@@ -7,11 +7,20 @@ import httpx
 import pytest
 
 from skep import AsyncClient, Broker, Draft
-from skep.errors import DeadLetterNotFound, Forbidden, Invalid, MessageNotFound, QueueNotFound
+from skep.errors import (
+    Conflict,
+    DeadLetterNotFound,
+    Forbidden,
+    GroupNotFound,
+    Invalid,
+    MessageNotFound,
+    QueueNotFound,
+)
 from skep.http.access import Permission
 from skep.http.app import App
 from skep.http.routes import all_routes
 from skep.model.address import message_id
+from skep.model.view import TracedMessage
 from skep.testing.clock import ManualClock
 from tests.broker.build import dead, drafts, moment, payloads, pop
 from tests.http.build import Badge, somebody
@@ -88,6 +97,29 @@ async def test_a_message_is_removed(client: AsyncClient, broker: Broker) -> None
         await client.messages.delete(uuid4())
 
 
+async def test_a_message_is_given_up_before_it_is_delivered(
+    client: AsyncClient, broker: Broker
+) -> None:
+    await broker.push("orders", drafts(2))
+    for group in ("billing", "shipping"):
+        await broker.ack(await pop(broker, group=group))
+    (last,) = (await client.messages.list("orders", limit=1)).messages
+
+    assert await client.messages.give_up(last.id, group="billing", error="broken") == ["billing"]
+    assert await client.messages.give_up(last.id) == ["shipping"]
+
+    letters = await broker.dead_letters.list("orders")
+    assert [(letter.group, letter.message_id) for letter in letters] == [
+        ("shipping", last.id),
+        ("billing", last.id),
+    ]
+    assert letters[1].error == "broken"
+    with pytest.raises(Conflict):
+        await client.messages.give_up(last.id)
+    with pytest.raises(GroupNotFound):
+        await client.messages.give_up(last.id, group="none")
+
+
 async def test_dead_letters_are_those_of_the_broker(
     client: AsyncClient, broker: Broker, clock: ManualClock
 ) -> None:
@@ -159,6 +191,10 @@ async def test_what_is_recorded_about_a_message_is_what_the_broker_keeps(
     assert await client.traces.events(second) == [two]
     assert await client.traces.named("checkout") == [two, one]
     assert await client.traces.named("checkout", before=two.number, limit=1) == [one]
+    of_mail = await client.traces.named_messages("mail")
+    assert of_mail == [TracedMessage(event=two, message=await broker.messages.get(second))]
+    of_alice = await client.traces.named_messages("checkout", before=two.number)
+    assert of_alice == [TracedMessage(event=one, message=await broker.messages.get(first))]
     assert await client.traces.names() == await broker.traces.names()
     assert [name.name for name in await client.traces.names(after="checkout")] == ["mail"]
     assert [name.name for name in await client.traces.names(limit=1)] == ["checkout"]
@@ -178,6 +214,21 @@ async def test_messages_that_share_a_trace_id_are_found_in_all_queues(
 
     assert found == await broker.traces.messages(TRACE)
     assert [message.payload for message in found] == [b"1", b"3"]
+
+
+async def test_what_became_of_messages_that_share_a_trace_id_is_told(
+    client: AsyncClient, broker: Broker
+) -> None:
+    await broker.push("orders", [Draft(b"1", trace_id=TRACE)])
+    await broker.push("mails", [Draft(b"2", trace_id=TRACE)])
+    await broker.ack(await pop(broker))
+
+    found = await client.traces.statuses(TRACE)
+
+    assert [(message.payload, status) for message, status in found] == [
+        (b"1", "completed"),
+        (b"2", "pending"),
+    ]
 
 
 async def test_payloads_are_not_passed_off_as_empty_to_who_may_not_see_them(

@@ -42,6 +42,54 @@ async def test_a_queue_is_shown_in_numbers(client: AsyncClient, broker: Broker) 
     assert await client.queues.stats("orders") == await broker.queues.stats("orders")
 
 
+async def test_what_became_of_messages_is_counted_by_queue(
+    client: AsyncClient, broker: Broker
+) -> None:
+    await broker.queues.configure("orders", namespace="shop", retry_limit=0)
+    await broker.push("orders", [*drafts(3), Draft(b"4", "alice")])
+    await broker.fail(await pop(broker, group="billing", partition="alice"))
+    await broker.ack(await pop(broker, group="billing", partition="Default"))
+    await broker.pop("orders", group="billing")
+    await broker.push("mails", drafts(1))
+
+    everything = await client.queues.summaries()
+
+    insight = broker.insight.queues
+    assert everything == [await insight.queue("mails"), await insight.queue("orders")]
+    assert await client.queues.summaries(namespace="shop") == everything[1:]
+    assert await client.queues.summary("orders") == everything[1]
+    assert everything[1].counts.dead_letters == 1
+
+
+async def test_what_became_of_messages_is_counted_by_partition(
+    client: AsyncClient, broker: Broker
+) -> None:
+    await broker.push("orders", [*drafts(3), Draft(b"4", "alice")])
+    await broker.ack(await pop(broker, group="billing", partition="Default"))
+
+    found = await client.queues.partition_summaries("orders")
+
+    assert found == await broker.insight.queues.partitions("orders")
+    assert [each.counts.pending for each in found] == [2, 1]
+
+
+async def test_what_left_a_queue_is_told_newest_first(
+    client: AsyncClient, broker: Broker, clock: ManualClock
+) -> None:
+    await broker.push("orders", [*drafts(3), Draft(b"4", "alice")])
+    await broker.queues.clear("orders", partition="alice")
+    clock.advance(5)
+    await broker.queues.clear("orders")
+
+    found = await client.queues.removals("orders")
+
+    assert found == await broker.queues.removals("orders")
+    assert [(each.kind, each.messages) for each in found] == [("cleared", 3), ("cleared", 1)]
+    assert await client.queues.removals("orders", limit=1) == found[:1]
+    with pytest.raises(Invalid):
+        await client.queues.removals("orders", limit=0)
+
+
 async def test_every_partition_of_a_queue_is_listed(client: AsyncClient, broker: Broker) -> None:
     await broker.push("orders", [Draft(b"1", f"p{n}") for n in range(PAGE + 1)])
     await broker.queues.clear("orders", partition="p1")
@@ -82,7 +130,19 @@ async def test_a_deletion_is_not_repeated(client: AsyncClient, weather: Weather)
     assert weather.count("/resources/queues/orders") == 1
 
 
-@pytest.mark.parametrize("call", ["get", "stats", "partitions", "clear", "delete"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "get",
+        "stats",
+        "summary",
+        "partitions",
+        "partition_summaries",
+        "removals",
+        "clear",
+        "delete",
+    ],
+)
 async def test_a_queue_that_does_not_exist_is_not_found(client: AsyncClient, call: str) -> None:
     with pytest.raises(QueueNotFound) as caught:
         await getattr(client.queues, call)("orders")
@@ -185,3 +245,47 @@ async def test_a_group_is_forgotten(client: AsyncClient, broker: Broker) -> None
     assert offsets(await broker.pop("orders", group="billing")) == [0]
     with pytest.raises(GroupNotFound):
         await client.groups.delete("orders", "none")
+
+
+async def test_a_group_starts_again_where_it_once_did(
+    client: AsyncClient, broker: Broker, clock: ManualClock
+) -> None:
+    await broker.push("orders", [*drafts(2), Draft(b"4", "alice")])
+    clock.advance(10)
+    for group, mode in (("billing", "all"), ("late", "new")):
+        await broker.pop("orders", group=group, subscription_mode=mode)
+    clock.advance(10)
+    await broker.push("orders", drafts(1, first=2))
+    for group in ("billing", "late"):
+        await broker.groups.seek("orders", group, "end")
+
+    assert await client.groups.restart("orders", "billing") == 2
+    assert await client.groups.restart("orders", "late") == 2
+
+    assert cursors(broker, group="billing") == {"Default": 0, "alice": 0}
+    assert cursors(broker, group="late") == {"Default": 2, "alice": 1}
+    with pytest.raises(GroupNotFound):
+        await client.groups.restart("orders", "none")
+    with pytest.raises(QueueNotFound):
+        await client.groups.restart("none", "billing")
+
+
+async def test_a_group_starts_elsewhere_where_it_has_read_nothing_in_one_queue(
+    client: AsyncClient, broker: Broker, clock: ManualClock
+) -> None:
+    for queue in ("orders", "mails"):
+        await broker.push(queue, [*drafts(2), Draft(b"4", "alice")])
+        await broker.ack(await pop(broker, queue, group="billing", partition="Default"))
+    clock.advance(10)
+
+    assert await client.groups.resubscribe("orders", "billing", moment(clock)) == 1
+
+    assert cursors(broker, group="billing") == {"Default": 1, "alice": 1}
+    assert cursors(broker, "mails", group="billing") == {"Default": 1, "alice": 0}
+    for groups in (client.groups, broker.groups):
+        with pytest.raises(GroupNotFound):
+            await groups.resubscribe("orders", "none", moment(clock))
+        with pytest.raises(QueueNotFound):
+            await groups.resubscribe("none", "billing", moment(clock))
+        with pytest.raises(Invalid):
+            await groups.resubscribe("orders", "billing", datetime.min)  # noqa: DTZ901

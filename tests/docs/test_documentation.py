@@ -18,6 +18,7 @@ import skep
 from skep import errors
 from skep.client.async_dead_letters import AsyncDeadLetters
 from skep.client.async_groups import AsyncGroups
+from skep.client.async_maintenance import AsyncMaintenance
 from skep.client.async_messages import AsyncMessages
 from skep.client.async_queues import AsyncQueues
 from skep.client.async_traces import AsyncTraces
@@ -148,6 +149,7 @@ def test_every_public_name_is_shown(name: str) -> None:
         skep.AsyncProducer,
         AsyncDeadLetters,
         AsyncGroups,
+        AsyncMaintenance,
         AsyncMessages,
         AsyncQueues,
         AsyncTraces,

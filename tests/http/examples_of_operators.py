@@ -66,6 +66,7 @@ _QUEUES: Calls = {
     ),
     **_delete(ADMIN, "/api/v1/resources/queues/{queue}"),
     **_delete(ADMIN, "/api/v1/queues/{queue}/clear"),
+    **_look(STATUS, "/api/v1/queues/{queue}/removals"),
     **_list(STATUS, "/api/v1/resources/overview"),
     **_list(STATUS, "/api/v1/resources/namespaces"),
     **_list(STATUS, "/api/v1/resources/tasks"),

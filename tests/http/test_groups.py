@@ -233,6 +233,24 @@ async def test_a_subscription_changes_where_nothing_was_read_yet(
     assert await cursors(client) == {"read": 1, "unread": 2}
 
 
+async def test_a_subscription_is_changed_in_one_queue_only_by_who_may(
+    client: Client, clock: ManualClock
+) -> None:
+    for queue in ("orders", "payments"):
+        await client.push(queue, 1, partition="unread")
+        await client.get(
+            f"/api/v1/pop/queue/{queue}/partition/Default", status=204, consumerGroup="billing"
+        )
+    body = {"subscriptionTimestamp": at(clock), "queueName": "orders"}
+    client.badge.principal = somebody(Permission.OPERATE, queues=("payments",))
+
+    await client.post(f"{GROUPS}/billing/subscription", body, status=403)
+    client.badge.principal = somebody(Permission.OPERATE, queues=("orders",))
+    answer = await client.post(f"{GROUPS}/billing/subscription", body)
+
+    assert (answer["rowsUpdated"], answer["partitionsUpdated"]) == (1, 1)
+
+
 @pytest.mark.parametrize(
     "body", [{}, {"subscriptionTimestamp": "soon"}, {"subscriptionTimestamp": 7}]
 )

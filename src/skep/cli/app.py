@@ -8,5 +8,5 @@ def main() -> None:
     try:
         from skep.cli.commands import app
     except ImportError as missing:
-        sys.exit(f"skep: install skep[server] for the command line ({missing.name} is missing)")
+        sys.exit(f"skep: install skep[cli] for the command line ({missing.name} is missing)")
     app(prog_name="skep")

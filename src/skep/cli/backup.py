@@ -7,7 +7,8 @@ import typer
 
 from skep import embedded
 from skep.cli import output
-from skep.cli.connect import DEFAULT_URL, Json, Token, Url, connect
+from skep.cli.connect import DEFAULT_URL, Token, Url, connect
+from skep.cli.options import Json
 
 TIMEOUT = 3600.0
 """Seconds that the server may take to copy what cannot be linked."""
@@ -26,20 +27,18 @@ def backup(
     """
     with connect(url, token, timeout=TIMEOUT) as client:
         made = client.backup(path)
-    if as_json:
-        output.print_document({"path": made})
-    else:
-        output.print_text(made)
+    output.print_done({"path": made}, made, as_json=as_json)
 
 
 def restore(
     backup: Annotated[Path, typer.Argument(help="A directory that skep backup has made.")],
     path: Annotated[Path, typer.Argument(help="Where the store goes; it must not exist.")],
+    as_json: Json = False,
 ) -> None:
-    """Put a backup in place, on this machine, after reading every entry of it.
+    """Put a backup in place, on this machine.
 
-    A damaged backup is refused, and nothing is left behind. Start the server on it with
-    skep serve --store PATH.
+    Every entry of it is read first: a damaged backup is refused, and nothing is left behind.
+    Start the server on it with skep serve --store PATH.
     """
     embedded.restore(backup, path)
-    output.print_text(f"{path} holds the backup now")
+    output.print_done({"path": path}, f"{path} holds the backup now", as_json=as_json)

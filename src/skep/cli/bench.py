@@ -1,6 +1,7 @@
 """``skep bench``: how fast a server is, from here."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Annotated
@@ -9,14 +10,13 @@ from uuid import uuid4
 import typer
 
 from skep.cli import output
-from skep.cli.connect import DEFAULT_URL, Json, Token, Url, connect_async
-from skep.cli.operate import Operator, path
+from skep.cli.connect import DEFAULT_URL, Token, Url, connect_async
+from skep.cli.options import Json
 from skep.cli.output import Step
 from skep.client.async_client import AsyncClient
 from skep.client.producer import AsyncProducer
-from skep.errors import Unavailable
+from skep.errors import SkepError, Unavailable
 from skep.model.message import Draft, Receipt
-from skep.wire.queue import DeletedQueue
 
 CONSUMERS = 4
 WAIT_SECONDS = 2.0
@@ -52,7 +52,7 @@ def bench(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Measure how many messages a second can be pushed and consumed.
+    """Measure how many messages a second come and go.
 
     It makes a queue of its own, bench-<random>, and deletes it at the end. Everything is really
     stored, popped under leases and acknowledged.
@@ -64,30 +64,29 @@ def bench(
         partitions=partitions,
         size=size,
     )
-    try:
-        pushing, consuming = asyncio.run(_measure(connect_async(url, token), load))
-    finally:
-        with Operator(url, token) as operator:
-            operator.delete(path("resources", "queues", load.queue), DeletedQueue)
+    pushing, consuming = asyncio.run(_measure(connect_async(url, token), load))
     figures = {
         "messages": messages,
         "pushedPerSecond": round(messages / pushing),
         "consumedPerSecond": round(messages / consuming),
     }
-    if as_json:
-        output.print_document(figures)
-        return
     rows = [
         ("push", messages, f"{pushing:.2f}", figures["pushedPerSecond"]),
         ("pop and ack", messages, f"{consuming:.2f}", figures["consumedPerSecond"]),
     ]
-    output.print_table(("", "messages", "seconds", "per second"), rows)
+    columns = ("", "messages", "seconds", "per second")
+    output.print_list(figures, columns, rows, as_json=as_json)
 
 
 async def _measure(client: AsyncClient, load: Load) -> tuple[float, float]:
-    """Seconds that pushing and consuming took."""
+    """Seconds that pushing and consuming took. What it made is gone, however it ends."""
     async with client:
-        return await _push(client, load), await _consume(client, load)
+        try:
+            return await _push(client, load), await _consume(client, load)
+        finally:
+            # What went wrong before is what must be told.
+            with suppress(SkepError):
+                await client.queues.delete(load.queue)
 
 
 async def _push(client: AsyncClient, load: Load) -> float:

@@ -1,47 +1,60 @@
-"""The tree of commands."""
+"""The tree of commands. Each is loaded when it is asked for, so that the help comes at once."""
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
 
 import typer
 
-from skep.cli import (
-    backup,
-    bench,
-    completion,
-    dead_letter,
-    group,
-    key,
-    message,
-    push,
-    queue,
-    tail,
-    trace,
-)
 from skep.cli.ending import Commands
-from skep.cli.serve import serve
+from skep.cli.later import Later, LaterCommands
+
+
+class Tree(Commands, LaterCommands):
+    """The commands by name, in the order of the help."""
+
+    later: ClassVar[Mapping[str, Later]] = {
+        "serve": Later("serve:serve", "Run a server until it is told to stop."),
+        "push": Later("push:push", "Push messages into a queue."),
+        "pop": Later("consume:pop", "Lease the next messages of a queue, and show them."),
+        "ack": Later("consume:ack", "Say what became of all messages of a lease."),
+        "tail": Later("tail:tail", "Show the newest messages of a queue without consuming them."),
+        "trace": Later("trace:trace", "Show messages with a trace id, or events with a name."),
+        "bench": Later("bench:bench", "Measure how many messages a second come and go."),
+        "backup": Later("backup:backup", "Let the server copy its store, while work goes on."),
+        "restore": Later("backup:restore", "Put a backup in place, on this machine."),
+        "completion": Later("completion:completion", "Print the completion script of a shell."),
+        "queue": Later("queue:app", "Make, show, configure, clear and delete queues."),
+        "message": Later("message:app", "Show, give up and delete one message by its id."),
+        "group": Later("group:app", "Show, move and delete consumer groups."),
+        "dead-letter": Later("dead_letter:app", "Show, send back and delete dead letters."),
+        "maintenance": Later("maintenance:app", "Lay pushes aside, or let pops find nothing."),
+        "key": Later("key:app", "Make, list and revoke API keys."),
+    }
+
 
 app = typer.Typer(
     name="skep",
-    cls=Commands,
+    cls=Tree,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 
-app.command()(serve)
-app.command()(push.push)
-app.command()(message.pop)
-app.command()(message.ack)
-app.command()(tail.tail)
-app.command()(trace.trace)
-app.command()(bench.bench)
-app.command()(backup.backup)
-app.command()(backup.restore)
-app.command()(completion.completion)
-app.add_typer(queue.app, name="queue")
-app.add_typer(group.app, name="group")
-app.add_typer(dead_letter.app, name="dead-letter")
-app.add_typer(key.app, name="key")
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"skep {version('skep')}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+]
 
 
 @app.callback()
-def skep() -> None:
+def skep(version: Version = False) -> None:
     """A partitioned message queue that you can trust with orders and payments."""

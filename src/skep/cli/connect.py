@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from skep.client.async_client import AsyncClient
-from skep.client.connection import DEFAULT_URL
 from skep.client.retry import Retry
 from skep.client.sync_client import Client
+from skep.wire.paths import DEFAULT_URL
 
 PATIENCE = Retry(attempts=3)
 """A person who waits would rather hear that there is no server."""
@@ -19,7 +19,6 @@ Token = Annotated[
         "--token", envvar="SKEP_TOKEN", show_default=False, help="A token or a key for the server."
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 def connect(url: str, token: str | None, *, timeout: float = 30.0) -> Client:
@@ -30,4 +29,4 @@ def connect_async(url: str, token: str | None) -> AsyncClient:
     return AsyncClient(url, token=token or None, retry=PATIENCE)
 
 
-__all__ = ["DEFAULT_URL", "Json", "Token", "Url", "connect", "connect_async"]
+__all__ = ["DEFAULT_URL", "Token", "Url", "connect", "connect_async"]

@@ -6,11 +6,19 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from skep.errors import Forbidden, NotFound, SkepError, Unauthenticated, Unavailable
+from skep.errors import (
+    Forbidden,
+    NotFound,
+    OutcomeUnknown,
+    SkepError,
+    Unauthenticated,
+    Unavailable,
+)
 
 FAILED = 1
 UNAVAILABLE = 3
 NOTHING_FOUND = 4
+OUTCOME_UNKNOWN = 5
 
 EXIT_CODES = {
     0: "done",
@@ -18,6 +26,14 @@ EXIT_CODES = {
     2: "wrong usage",
     UNAVAILABLE: "the server cannot be reached or is overloaded; nothing was written",
     NOTHING_FOUND: "nothing found",
+    OUTCOME_UNKNOWN: "the answer was lost: it may have been done, or not",
+}
+
+
+_CODES: dict[type[SkepError], int] = {
+    Unavailable: UNAVAILABLE,
+    NotFound: NOTHING_FOUND,
+    OutcomeUnknown: OUTCOME_UNKNOWN,
 }
 
 
@@ -33,9 +49,10 @@ class Commands(TyperGroup):
 
 
 def code_of(error: SkepError) -> int:
-    if isinstance(error, Unavailable):
-        return UNAVAILABLE
-    return NOTHING_FOUND if isinstance(error, NotFound) else FAILED
+    for kind, code in _CODES.items():
+        if isinstance(error, kind):
+            return code
+    return FAILED
 
 
 def complain(words: str) -> None:
@@ -48,6 +65,8 @@ def _advice(error: SkepError) -> str:
         return "; give a token or a key with --token or SKEP_TOKEN"
     if isinstance(error, Forbidden):
         return "; use a token or a key that does"
+    if isinstance(error, OutcomeUnknown):
+        return "; look before you repeat it"
     if "cannot be reached" in str(error):
         return "; start one with skep serve, or name another with --url or SKEP_URL"
     return ""

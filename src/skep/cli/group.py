@@ -6,16 +6,13 @@ from typing import Annotated
 import typer
 
 from skep.cli import output
-from skep.cli.connect import DEFAULT_URL, Json, Token, Url
-from skep.cli.operate import Operator, path
-from skep.errors import GroupNotFound
-from skep.wire.group import DeletedGroup, GroupQueue, GroupRow, SeekBody, Sought, SoughtPartition
+from skep.cli.connect import DEFAULT_URL, Token, Url, connect
+from skep.cli.options import Group, Json, OnlyPartition, Queue, Yes, confirm
+from skep.wire.group import Target
 
-app = typer.Typer(no_args_is_help=True, help="Show, move and delete consumer groups.")
+app = typer.Typer(no_args_is_help=True)
 
-Queue = Annotated[str, typer.Argument(help="The queue.")]
-Group = Annotated[str, typer.Argument(help="The consumer group.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+PLACES: dict[str, Target] = {"beginning": "beginning", "end": "end"}
 To = Annotated[
     str, typer.Option("--to", help="beginning, end, an offset, or a time such as 2030-01-02T03:04.")
 ]
@@ -29,21 +26,20 @@ def list_groups(
     as_json: Json = False,
 ) -> None:
     """List the groups of every queue, and how far each is behind."""
-    with Operator(url, token) as operator:
-        found = operator.get(path("consumer-groups"), list[GroupRow])
-    rows = [row for row in found if queue in (None, row.queue_name)]
-    if as_json:
-        output.print_document(rows)
-        return
-    output.print_table(
-        ("queue", "group", "backlog", "partitions behind", "oldest waits (s)", "leases"),
+    with connect(url, token) as client:
+        groups = client.groups.list(queue)
+    output.print_list(
+        groups,
+        ("queue", "group", "backlog", "partitions behind", "oldest waits since", "consumers"),
         [
             (
-                *(row.queue_name, row.name, row.total_lag),
-                *(row.partitions_with_lag, round(row.max_time_lag, 1), row.members),
+                *(each.queue, each.group, each.backlog),
+                *(each.partitions_with_backlog, each.oldest_at, each.members),
             )
-            for row in rows
+            for each in groups
         ],
+        as_json=as_json,
+        empty="there are no groups; a group is there from its first pop on",
     )
 
 
@@ -56,23 +52,20 @@ def lag(
     as_json: Json = False,
 ) -> None:
     """Show where a group is in each partition of a queue."""
-    with Operator(url, token) as operator:
-        found = operator.get(path("consumer-groups", group), dict[str, GroupQueue])
-    if queue not in found:
-        raise GroupNotFound(queue, group)
-    partitions = found[queue].partitions
-    if as_json:
-        output.print_document(partitions)
-        return
-    output.print_table(
+    with connect(url, token) as client:
+        partitions = client.groups.lag(queue, group)
+    output.print_list(
+        partitions,
         ("partition", "cursor", "end", "backlog", "leased", "last consumed at"),
         [
             (
-                *(each.partition, each.offset, each.end, each.offset_lag),
-                *(each.lease_active, each.last_consumed_at),
+                *(each.partition, each.cursor, each.end, each.backlog),
+                *(each.leased, each.last_consumed_at),
             )
             for each in partitions
         ],
+        as_json=as_json,
+        empty=f"{queue!r} has no partitions",
     )
 
 
@@ -81,24 +74,30 @@ def seek(
     queue: Queue,
     group: Group,
     to: To,
-    partition: Annotated[str | None, typer.Option(help="Only in this partition.")] = None,
+    partition: OnlyPartition = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
     as_json: Json = False,
 ) -> None:
     """Move a group to another place in a queue; its leases end."""
-    body = _target(to)
-    base = ("consumer-groups", group, "queues", queue)
-    with Operator(url, token) as operator:
-        if partition is None:
-            moved = operator.post(path(*base, "seek"), body, Sought).partitions_updated
-        else:
-            place = path(*base, "partitions", partition, "seek")
-            moved = int(operator.post(place, body, SoughtPartition).updated)
-    if as_json:
-        output.print_document({"partitions": moved})
-    else:
-        output.print_text(f"moved in {moved} partitions")
+    target = _target(to)
+    with connect(url, token) as client:
+        moved = client.groups.seek(queue, group, target, partition=partition)
+    _print_moved(moved, as_json=as_json)
+
+
+@app.command()
+def restart(
+    queue: Queue,
+    group: Group,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Move a group back to where it started in a queue; its leases end."""
+    with connect(url, token) as client:
+        moved = client.groups.restart(queue, group)
+    _print_moved(moved, as_json=as_json)
 
 
 @app.command()
@@ -111,27 +110,26 @@ def delete(
     as_json: Json = False,
 ) -> None:
     """Forget a group: its next pop is a first contact with the queue."""
-    if not yes:
-        typer.confirm(f"Forget how far {group!r} is in {queue!r}?", abort=True, err=True)
-    with Operator(url, token) as operator:
-        done = operator.delete(path("consumer-groups", group, "queues", queue), DeletedGroup)
-    if not done.metadata_deleted:
-        raise GroupNotFound(queue, group)
-    if as_json:
-        output.print_document({"deleted": group})
-    else:
-        output.print_text(f"{group} is forgotten")
+    confirm(f"Forget how far {group!r} is in {queue!r}?", yes=yes)
+    with connect(url, token) as client:
+        client.groups.delete(queue, group)
+    output.print_done({"deleted": group}, f"{group} is forgotten", as_json=as_json)
 
 
-def _target(to: str) -> SeekBody:
-    if to in ("beginning", "end"):
-        return SeekBody(to_beginning=to == "beginning", to_end=to == "end")
+def _print_moved(partitions: int, *, as_json: bool) -> None:
+    words = f"moved in {partitions} partition{'' if partitions == 1 else 's'}"
+    output.print_done({"partitions": partitions}, words, as_json=as_json)
+
+
+def _target(to: str) -> Target:
+    if to in PLACES:
+        return PLACES[to]
     if to.isdecimal():
-        return SeekBody(offset=int(to))
+        return int(to)
     try:
         moment = datetime.fromisoformat(to)
     except ValueError:
         raise typer.BadParameter(
             f"--to {to!r} is not beginning, end, an offset or a time"
         ) from None
-    return SeekBody(timestamp=moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from skep.cli import output
-from skep.cli.connect import Json
+from skep.cli.options import Json
 from skep.http.access import ROLES
 from skep.http.key_file import add_key, revoke_key
 from skep.http.keys import create_key, read_keys
 
-app = typer.Typer(no_args_is_help=True, help="Make, list and revoke API keys.")
+app = typer.Typer(no_args_is_help=True)
 
 File = Annotated[
     Path, typer.Option("--file", envvar="SKEP_API_KEYS", help="The file with the keys.")
@@ -48,30 +48,23 @@ def create(
         expires_at=expires and expires.replace(tzinfo=UTC),
     )
     add_key(file, key.entry)
-    if as_json:
-        output.print_document({"id": key.entry.id, "key": key.text})
-    else:
-        output.print_text(key.text)
+    output.print_done({"id": key.entry.id, "key": key.text}, key.text, as_json=as_json)
 
 
 @app.command("list")
 def list_keys(file: File, as_json: Json = False) -> None:
     """List the keys in a file, without their secrets."""
     keys = read_keys(file)
-    if as_json:
-        output.print_document(
-            [
-                {
-                    "id": key.id,
-                    "roles": key.roles,
-                    "queues": key.queues,
-                    "subject": key.subject,
-                    "expiresAt": key.expires_at,
-                }
-                for key in keys
-            ]
-        )
-        return
+    shown = [
+        {
+            "id": key.id,
+            "roles": key.roles,
+            "queues": key.queues,
+            "subject": key.subject,
+            "expiresAt": key.expires_at,
+        }
+        for key in keys
+    ]
     rows = [
         (
             key.id,
@@ -82,14 +75,18 @@ def list_keys(file: File, as_json: Json = False) -> None:
         )
         for key in keys
     ]
-    output.print_table(("id", "roles", "queues", "subject", "expires at"), rows)
+    columns = ("id", "roles", "queues", "subject", "expires at")
+    output.print_list(
+        *(shown, columns, rows), as_json=as_json, empty=f"{file} holds no key; skep key create"
+    )
 
 
 @app.command()
 def revoke(
     key: Annotated[str, typer.Argument(help="The id of the key.")],
     file: File,
+    as_json: Json = False,
 ) -> None:
     """Remove a key; servers notice within seconds."""
     revoke_key(file, key)
-    output.print_text(f"key {key} is revoked")
+    output.print_done({"revoked": key}, f"key {key} is revoked", as_json=as_json)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import stat
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -70,17 +71,23 @@ def _from_envelope(line: bytes, defaults: Defaults) -> Draft:
 
 
 class Lines:
-    """The drafts in a file; ``number`` is the line of the last one."""
+    """The drafts in a file; ``number`` is the line of the last one, ``size`` its bytes.
+
+    ``total`` is how many bytes there are to come, if that is known: of a pipe it is not.
+    """
 
     def __init__(self, file: int, defaults: Defaults, *, envelope: bool) -> None:
         self._file = file
         self._defaults = defaults
         self._envelope = envelope
         self.number = 0
+        self.size = 0
+        about = os.fstat(file)
+        self.total = about.st_size if stat.S_ISREG(about.st_mode) else None
 
     async def __aiter__(self) -> AsyncIterator[Draft]:
         async for number, line in read_lines(self._file):
-            self.number = number
+            self.number, self.size = number, len(line) + 1
             yield to_draft(line, self._defaults, envelope=self._envelope)
 
 

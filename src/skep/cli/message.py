@@ -1,162 +1,66 @@
-"""``skep pop`` and ``skep ack``: consuming by hand."""
+"""``skep message``: one message, by its id."""
 
-from typing import Annotated, Any
+from typing import Annotated
+from uuid import UUID
 
 import typer
 
 from skep.cli import output
-from skep.cli.connect import DEFAULT_URL, Json, Token, Url, connect
-from skep.cli.ending import NOTHING_FOUND, complain
-from skep.model.message import Delivery, Message
-from skep.model.names import QUEUE_MODE
-from skep.model.operation import Settlement, Status
-from skep.wire.payload import to_wire
+from skep.cli.connect import DEFAULT_URL, Token, Url, connect
+from skep.cli.options import Json, OnlyGroup, Yes, confirm
+from skep.cli.shown import shown_message
 
-Queue = Annotated[str, typer.Argument(help="The queue.")]
-Group = Annotated[
-    str | None, typer.Option("--group", help="The consumer group; without one, queue mode.")
-]
-Batch = Annotated[int, typer.Option(min=1, help="How many messages at most.")]
-Partitions = Annotated[int, typer.Option(min=1, help="From how many partitions at most.")]
-Wait = Annotated[float, typer.Option(min=0, help="Seconds to wait for a message.")]
-Partition = Annotated[str | None, typer.Option(help="From this partition only.")]
-AutoAck = Annotated[
-    bool, typer.Option("--auto-ack", help="Acknowledge at once: what is lost then is lost.")
-]
-Failed = Annotated[bool, typer.Option("--failed", help="They failed: retry later, or give up.")]
-Error = Annotated[str, typer.Option(help="Why they failed.")]
-Retry = Annotated[bool, typer.Option("--retry", help="Give them back without counting a failure.")]
+app = typer.Typer(no_args_is_help=True)
 
-COLUMNS = ("partition", "offset", "transaction id", "pushed at", "payload")
+MessageId = Annotated[UUID, typer.Argument(help="Its id, as skep tail --json shows it.")]
 
 
-def pop(
-    queue: Queue,
-    group: Group = None,
-    batch: Batch = 1,
-    wait: Wait = 0,
-    partition: Partition = None,
-    auto_ack: AutoAck = False,
-    partitions: Partitions = 1,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    as_json: Json = False,
+@app.command()
+def show(
+    message_id: MessageId, url: Url = DEFAULT_URL, token: Token = None, as_json: Json = False
 ) -> None:
-    """Lease the next messages of a queue, and show them.
-
-    They come again when the lease is over, unless you settle it: see skep ack. If there is
-    nothing, the exit code is 4.
-    """
+    """Show a message with its payload, without consuming it."""
     with connect(url, token) as client:
-        delivery = client.pop(
-            queue,
-            group=QUEUE_MODE if group is None else group,
-            partition=partition,
-            batch=batch,
-            partitions=partitions,
-            wait=wait,
-            auto_ack=auto_ack,
-        )
-    if delivery is None:
-        complain(f"there is nothing to pop from {queue!r}; --wait waits for it")
-        raise typer.Exit(NOTHING_FOUND)
-    if as_json:
-        output.print_document(_shown_delivery(delivery))
-    else:
-        _print_delivery(delivery)
-
-
-def ack(
-    lease: Annotated[str, typer.Argument(help="The lease id that skep pop shows.")],
-    failed: Failed = False,
-    error: Error = "",
-    retry: Retry = False,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    as_json: Json = False,
-) -> None:
-    """Say what became of all messages of a lease: they are done, unless you say otherwise."""
-    if failed and retry:
-        raise typer.BadParameter("--failed and --retry exclude each other")
-    if error and not failed:
-        raise typer.BadParameter("--error goes with --failed")
-    status: Status = "failed" if failed else "retry" if retry else "completed"
-    with connect(url, token) as client:
-        settlement = client.settle_all(lease, status, error=error)
-    if as_json:
-        output.print_document(_shown_settlement(settlement))
-    else:
-        output.print_text(_words(settlement, status))
-
-
-def print_messages(messages: list[Message]) -> None:
-    output.print_table(COLUMNS, [to_row(message) for message in messages])
-
-
-def to_row(message: Message) -> tuple[object, ...]:
-    return (
-        message.partition,
-        message.offset,
-        message.transaction_id,
-        message.created_at,
-        message.payload,
-    )
-
-
-def shown_message(message: Message) -> dict[str, Any]:
-    """A message as JSON: what ``skep push --envelope`` takes."""
-    payload, encoding = to_wire(message.payload)
-    return {
-        "id": message.id,
+        message = client.messages.get(message_id)
+    fields = {
         "queue": message.queue,
         "partition": message.partition,
         "offset": message.offset,
-        "transactionId": message.transaction_id,
-        "traceId": message.trace_id,
+        "transaction id": message.transaction_id,
+        "trace id": message.trace_id,
         "producer": message.producer,
-        "createdAt": message.created_at,
-        "attempt": message.attempt,
-        "payload": payload,
-        "encoding": encoding,
+        "pushed at": message.created_at,
+        "payload": message.payload,
     }
+    output.print_one(shown_message(message), fields, as_json=as_json)
 
 
-def _shown_delivery(delivery: Delivery) -> dict[str, Any]:
-    return {
-        "group": delivery.group,
-        "leaseId": delivery.lease_id,
-        "expiresAt": delivery.expires_at,
-        "truncated": delivery.truncated,
-        "messages": [shown_message(message) for message in delivery.messages],
-    }
+@app.command()
+def give_up(
+    message_id: MessageId,
+    group: OnlyGroup = None,
+    error: Annotated[str, typer.Option(help="Why.")] = "",
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Make a message a dead letter of the groups that have not read it."""
+    with connect(url, token) as client:
+        groups = client.messages.give_up(message_id, group=group, error=error)
+    words = f"it is a dead letter of {', '.join(groups)} now"
+    output.print_done({"groups": groups}, words, as_json=as_json)
 
 
-def _print_delivery(delivery: Delivery) -> None:
-    print_messages(delivery.messages)
-    if delivery.truncated:
-        output.print_text(f"{delivery.truncated} older ones were removed before they were read")
-    if delivery.lease_id is not None:
-        until = output.to_cell(delivery.expires_at)
-        output.print_text(f"lease {delivery.lease_id} until {until}")
-
-
-def _shown_settlement(settlement: Settlement) -> dict[str, Any]:
-    return {
-        "completed": settlement.completed,
-        "deadLetters": settlement.dead_letters,
-        "retryAt": settlement.retry_at,
-        "released": settlement.released,
-    }
-
-
-def _words(settlement: Settlement, status: Status) -> str:
-    words = []
-    if settlement.retry_at is not None:
-        words.append(f"they come again at {output.to_cell(settlement.retry_at)}")
-    if settlement.dead_letters:
-        words.append(f"{settlement.dead_letters} are dead letters now")
-    if status == "completed":
-        words.append(f"{settlement.completed} acknowledged")
-    if status == "retry":
-        words.append("given back")
-    return ", ".join(words)
+@app.command()
+def delete(
+    message_id: MessageId,
+    yes: Yes = False,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Remove a message for good; its offset stays empty."""
+    confirm(f"Remove the message {message_id} for good?", yes=yes)
+    with connect(url, token) as client:
+        client.messages.delete(message_id)
+    output.print_done({"deleted": message_id}, f"{message_id} is removed", as_json=as_json)

@@ -36,6 +36,44 @@ def print_text(text: str) -> None:
     _write(text.encode(errors="backslashreplace"))
 
 
+def print_done(document: object, words: str, *, as_json: bool) -> None:
+    """What a command has done: as JSON, or in words."""
+    if as_json:
+        print_document(document)
+    else:
+        print_text(words)
+
+
+def print_one(document: object, fields: Mapping[str, object], *, as_json: bool) -> None:
+    """One thing: as JSON, or its names and values one below the other."""
+    if as_json:
+        print_document(document)
+    else:
+        print_fields(fields)
+
+
+def print_list(
+    document: object,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    as_json: bool,
+    empty: str = "there is nothing",
+) -> None:
+    """Many things: as JSON, or in a table. That there are none is said beside the output."""
+    if as_json:
+        print_document(document)
+    elif rows:
+        print_table(columns, rows)
+    else:
+        note(empty)
+
+
+def note(words: str) -> None:
+    """Say something to the person at the terminal, not to who reads the output."""
+    sys.stderr.write(f"{''.join(map(_visible, words))}\n")
+
+
 def print_table(
     columns: Sequence[str], rows: Sequence[Sequence[object]], *, header: bool = True
 ) -> None:
@@ -77,14 +115,21 @@ def to_cell(value: object) -> str:
 
 
 @contextmanager
-def progress(words: str, total: int | None) -> Iterator[Step]:
+def progress(words: str, total: int | None, *, in_bytes: bool = False) -> Iterator[Step]:
     """A bar on a terminal; what is given back counts so many more."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
 
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        DownloadColumn() if in_bytes else MofNCompleteColumn(),
         TimeElapsedColumn(),
         console=Console(stderr=True),
         disable=not sys.stderr.isatty(),
@@ -109,14 +154,19 @@ def _visible(char: str) -> str:
 
 
 def _to_camel(value: object) -> Any:
-    """Our nouns with the names that they have on the wire."""
+    """Our nouns with the names that JSON has for them."""
     if isinstance(value, msgspec.Struct):
-        return {_camel(name): _to_camel(getattr(value, name)) for name in value.__struct_fields__}
+        return {name: _to_camel(each) for name, each in fields_of(value).items()}
     if isinstance(value, list | tuple):
         return [_to_camel(each) for each in value]
     if isinstance(value, dict):
         return {name: _to_camel(each) for name, each in value.items()}
     return value
+
+
+def fields_of(noun: msgspec.Struct) -> dict[str, Any]:
+    """The fields of a noun, with the names that JSON has for them."""
+    return {_camel(name): getattr(noun, name) for name in noun.__struct_fields__}
 
 
 def _camel(name: str) -> str:

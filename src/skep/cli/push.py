@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 from uuid import UUID
@@ -13,8 +14,9 @@ from uuid import UUID
 import typer
 
 from skep.cli import output
-from skep.cli.connect import DEFAULT_URL, Json, Token, Url, connect, connect_async
+from skep.cli.connect import DEFAULT_URL, Token, Url, connect, connect_async
 from skep.cli.lines import Defaults, Lines, check_payload
+from skep.cli.options import Json
 from skep.client.async_client import AsyncClient
 from skep.client.producer import AsyncProducer
 from skep.errors import Invalid, Unavailable
@@ -129,16 +131,19 @@ def _opened(file: Path | None) -> Iterator[int]:
 
 async def _push(client: AsyncClient, queue: str, lines: Lines, tally: Tally) -> None:
     """Send drafts until there are no more, or one is wrong or has failed."""
-    with output.progress("pushing", None) as step:
+    in_bytes = lines.total is not None
+    with output.progress("pushing", lines.total, in_bytes=in_bytes) as step:
 
-        def settled(receipt: asyncio.Future[Receipt]) -> None:
+        def settled(size: int, receipt: asyncio.Future[Receipt]) -> None:
             tally.settle(receipt)
-            step(1)
+            step(size)
 
         async with client, AsyncProducer(client) as producer:
             try:
                 async for draft in lines:
-                    (await producer.push(queue, draft)).add_done_callback(settled)
+                    size = lines.size if in_bytes else 1
+                    receipt = await producer.push(queue, draft)
+                    receipt.add_done_callback(partial(settled, size))
                     if tally.error is not None:
                         break
             except Invalid as error:
@@ -155,9 +160,6 @@ def _report(tally: Tally, *, as_json: bool) -> None:
         "duplicates": tally.duplicates,
         "laidAside": tally.laid_aside,
     }
-    if as_json:
-        output.print_document(counts)
-    else:
-        output.print_text(str(tally))
+    output.print_done(counts, str(tally), as_json=as_json)
     if tally.error is not None:
         raise tally.error

@@ -1,30 +1,30 @@
 """``skep queue``: making, looking at, emptying and deleting queues."""
 
-import inspect
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from skep.cli import output
-from skep.cli.connect import DEFAULT_URL, Json, Token, Url
-from skep.cli.operate import Operator, path
+from skep.cli.connect import DEFAULT_URL, Token, Url, connect
+from skep.cli.options import Count, Json, OnlyPartition, Queue, Yes, confirm
+from skep.cli.queue_option import given, with_options
+from skep.cli.shown import shown_partition, shown_queue, shown_removal, shown_summary
 from skep.errors import Conflict, QueueNotFound
-from skep.model.queue import QueueOptions, options_from
-from skep.wire.queue import Cleared, ConfigureBody, Configured, DeletedQueue, WireOptions
-from skep.wire.resource import QueueDetail, QueueRow, QueueRows
+from skep.model.names import to_datetime
+from skep.model.stats import PartitionSummary, QueueSummary
 
-app = typer.Typer(no_args_is_help=True, help="Make, show, configure, clear and delete queues.")
+app = typer.Typer(no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="The queue.")]
 Namespace = Annotated[str | None, typer.Option(help="Its first label.")]
 Task = Annotated[str | None, typer.Option(help="Its second label.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-PAGE = 1000
 
 
+@app.command()
+@with_options
 def create(
-    queue: Name,
+    queue: Queue,
     namespace: Namespace = None,
     task: Task = None,
     url: Url = DEFAULT_URL,
@@ -33,16 +33,20 @@ def create(
     **options: Any,
 ) -> None:
     """Make a queue. What is left out has its default; docs/concepts.md explains the options."""
-    with Operator(url, token) as operator:
-        if _find(operator, queue) is not None:
+    with connect(url, token) as client:
+        try:
+            client.queues.get(queue)
+        except QueueNotFound:
+            made = client.queues.configure(queue, namespace=namespace, task=task, **given(options))
+        else:
             raise Conflict(f"there is a queue {queue!r} already; see skep queue configure")
-        given = {name: value for name, value in options.items() if value is not None}
-        configured = _configure(operator, queue, namespace, task, given)
-    _print_configured(configured, as_json=as_json)
+    output.print_done(shown_queue(made), f"{queue} is configured", as_json=as_json)
 
 
+@app.command()
+@with_options
 def configure(
-    queue: Name,
+    queue: Queue,
     namespace: Namespace = None,
     task: Task = None,
     url: Url = DEFAULT_URL,
@@ -51,179 +55,130 @@ def configure(
     **options: Any,
 ) -> None:
     """Change options of a queue. What is left out stays as it is."""
-    with Operator(url, token) as operator:
-        known = _get(operator, queue)
-        given = {name: value for name, value in options.items() if value is not None}
-        configured = _configure(
-            operator,
+    with connect(url, token) as client:
+        known = client.queues.get(queue)
+        made = client.queues.configure(
             queue,
-            known.namespace if namespace is None else namespace,
-            known.task if task is None else task,
-            msgspec.structs.asdict(known.options) | given,
+            namespace=known.namespace if namespace is None else namespace,
+            task=known.task if task is None else task,
+            **msgspec.structs.asdict(known.options) | given(options),
         )
-    _print_configured(configured, as_json=as_json)
-
-
-def _with_options(command: Any) -> Any:
-    """Give a command an option for each of a queue's options."""
-    signature = inspect.signature(command)
-    fixed = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
-    generated = [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=Annotated[
-                type(field.default) | None,
-                typer.Option(help=f"{field.default}, unless you say so.", show_default=False),
-            ],
-        )
-        for field in msgspec.structs.fields(QueueOptions)
-    ]
-    command.__signature__ = signature.replace(parameters=[*fixed, *generated])
-    command.__annotations__ |= {each.name: each.annotation for each in generated}
-    return command
-
-
-app.command()(_with_options(create))
-app.command()(_with_options(configure))
+    output.print_done(shown_queue(made), f"{queue} is configured", as_json=as_json)
 
 
 @app.command("list")
 def list_queues(
-    namespace: Namespace = None,
-    task: Task = None,
+    namespace: Annotated[str | None, typer.Option(help="Only with this first label.")] = None,
+    task: Annotated[str | None, typer.Option(help="Only with this second label.")] = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
     as_json: Json = False,
 ) -> None:
     """List the queues, and what became of their messages."""
-    rows: list[QueueRow] = []
-    with Operator(url, token) as operator:
-        total = 1
-        while len(rows) < total:
-            found = operator.get(
-                *(path("resources", "queues"), QueueRows),
-                namespace=namespace,
-                task=task,
-                offset=len(rows),
-                limit=PAGE,
-            )
-            rows += found.queues
-            total = found.total if found.queues else 0
-    if as_json:
-        output.print_document(rows)
-        return
-    output.print_table(
+    with connect(url, token) as client:
+        summaries = client.queues.summaries(namespace=namespace, task=task)
+    output.print_list(
+        [shown_summary(summary) for summary in summaries],
         ("queue", "namespace", "task", "partitions", "pending", "leased", "dead letters", "total"),
-        [_to_row(row) for row in rows],
+        [_to_row(summary) for summary in summaries],
+        as_json=as_json,
+        empty="there are no such queues; skep queue create makes one, and so does skep push",
     )
 
 
-def _to_row(row: QueueRow) -> tuple[object, ...]:
-    counts = row.messages
+def _to_row(summary: QueueSummary) -> tuple[object, ...]:
+    queue, counts = summary.queue, summary.counts
     return (
-        *(row.name, row.namespace, row.task, row.partitions),
-        *(counts.pending, counts.processing, counts.dead_letter, counts.total),
+        *(queue.name, queue.namespace, queue.task, summary.partitions),
+        *(counts.pending, counts.processing, counts.dead_letters, counts.total),
     )
 
 
 @app.command()
-def show(queue: Name, url: Url = DEFAULT_URL, token: Token = None, as_json: Json = False) -> None:
+def show(queue: Queue, url: Url = DEFAULT_URL, token: Token = None, as_json: Json = False) -> None:
     """Show one queue with its options and its partitions."""
-    with Operator(url, token) as operator:
-        detail = _get(operator, queue)
+    with connect(url, token) as client:
+        summary = client.queues.summary(queue)
+        partitions = client.queues.partition_summaries(queue)
     if as_json:
-        output.print_document(detail)
-        return
+        shown = [shown_partition(each) for each in partitions]
+        output.print_document(shown_summary(summary) | {"partitions": shown})
+    else:
+        _print_queue(summary, partitions)
+
+
+def _print_queue(summary: QueueSummary, partitions: Sequence[PartitionSummary]) -> None:
+    queue = summary.queue
+    options = msgspec.structs.asdict(queue.options)
     output.print_fields(
         {
-            "queue": detail.name,
-            "namespace": detail.namespace,
-            "task": detail.task,
-            "created at": detail.created_at,
-            **{f"--{name.replace('_', '-')}": value for name, value in _asdict(detail.options)},
+            "queue": queue.name,
+            "namespace": queue.namespace,
+            "task": queue.task,
+            "created at": to_datetime(queue.created_at),
+            "groups": summary.groups,
+            "dead letters": summary.counts.dead_letters,
+            **{f"--{name.replace('_', '-')}": value for name, value in options.items()},
         }
     )
     rows = [
-        (each.name, each.stats.pending, each.stats.processing, each.stats.total)
-        for each in detail.partitions
+        (each.name, each.counts.pending, each.counts.processing, each.counts.total)
+        for each in partitions
     ]
     output.print_table(("partition", "pending", "leased", "total"), rows)
 
 
 @app.command()
+def removals(
+    queue: Queue,
+    count: Count = 100,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Show what left a queue in the last 90 days, and by which rule, the newest first."""
+    with connect(url, token) as client:
+        found = client.queues.removals(queue, limit=count)
+        names = {each.number: each.name for each in client.queues.partitions(queue)}
+    output.print_list(
+        [shown_removal(each, names.get(each.partition, "-")) for each in found],
+        ("at", "partition", "rule", "messages"),
+        [
+            (to_datetime(each.executed_at), names.get(each.partition), each.kind, each.messages)
+            for each in found
+        ],
+        as_json=as_json,
+        empty=f"nothing has left {queue!r}",
+    )
+
+
+@app.command()
 def clear(
-    queue: Name,
-    partition: Annotated[str | None, typer.Option(help="Only this partition.")] = None,
+    queue: Queue,
+    partition: OnlyPartition = None,
     yes: Yes = False,
     url: Url = DEFAULT_URL,
     token: Token = None,
     as_json: Json = False,
 ) -> None:
     """Remove all messages of a queue; its offsets and groups stay."""
-    if not yes:
-        typer.confirm(f"Remove all messages of {queue!r} for good?", abort=True, err=True)
-    with Operator(url, token) as operator:
-        done = operator.delete(path("queues", queue, "clear"), Cleared, partition=partition)
-    if as_json:
-        output.print_document({"removed": done.count})
-    else:
-        output.print_text(f"{done.count} removed")
+    where = queue if partition is None else f"{queue}/{partition}"
+    confirm(f"Remove all messages of {where!r} for good?", yes=yes)
+    with connect(url, token) as client:
+        removed = client.queues.clear(queue, partition=partition)
+    output.print_done({"removed": removed}, f"{removed} removed", as_json=as_json)
 
 
 @app.command()
 def delete(
-    queue: Name,
+    queue: Queue,
     yes: Yes = False,
     url: Url = DEFAULT_URL,
     token: Token = None,
     as_json: Json = False,
 ) -> None:
     """Delete a queue with its messages, groups, dead letters and traces."""
-    if not yes:
-        typer.confirm(f"Delete {queue!r} with all it holds, for good?", abort=True, err=True)
-    with Operator(url, token) as operator:
-        done = operator.delete(path("resources", "queues", queue), DeletedQueue)
-    if not done.existed:
-        raise QueueNotFound(queue)
-    if as_json:
-        output.print_document({"deleted": queue})
-    else:
-        output.print_text(f"{queue} is deleted")
-
-
-def _get(operator: Operator, queue: str) -> QueueDetail:
-    return operator.get(path("resources", "queues", queue), QueueDetail, limit=PAGE)
-
-
-def _find(operator: Operator, queue: str) -> QueueDetail | None:
-    try:
-        return _get(operator, queue)
-    except QueueNotFound:
-        return None
-
-
-def _configure(
-    operator: Operator,
-    queue: str,
-    namespace: str | None,
-    task: str | None,
-    options: dict[str, Any],
-) -> Configured:
-    options_from(options)
-    body = ConfigureBody(
-        queue=queue, namespace=namespace, task=task, options=WireOptions(**options)
-    )
-    return operator.post(path("configure"), body, Configured)
-
-
-def _print_configured(configured: Configured, *, as_json: bool) -> None:
-    if as_json:
-        output.print_document(configured)
-    else:
-        output.print_text(f"{configured.queue} is configured")
-
-
-def _asdict(options: WireOptions) -> list[tuple[str, object]]:
-    return list(msgspec.structs.asdict(options).items())
+    confirm(f"Delete {queue!r} with all it holds, for good?", yes=yes)
+    with connect(url, token) as client:
+        client.queues.delete(queue)
+    output.print_done({"deleted": queue}, f"{queue} is deleted", as_json=as_json)

@@ -6,65 +6,68 @@ from uuid import UUID
 import typer
 
 from skep.cli import output
-from skep.cli.connect import DEFAULT_URL, Json, Token, Url
+from skep.cli.connect import DEFAULT_URL, Token, Url, connect
 from skep.cli.ending import NOTHING_FOUND, complain
-from skep.cli.operate import Operator, path
-from skep.wire.trace import NamedEvents, TracedMessages
+from skep.cli.options import Count, Json
+from skep.cli.shown import shown_event, shown_message
+from skep.client.sync_client import Client
+from skep.model.names import to_datetime
 
 
 def trace(
     trace_id: Annotated[UUID | None, typer.Argument(help="The trace id.")] = None,
     name: Annotated[str | None, typer.Option(help="A name that events carry.")] = None,
+    count: Count = 100,
     url: Url = DEFAULT_URL,
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Show the messages that share a trace id, or the events that carry a name.
+    """Show messages with a trace id, or events with a name.
 
-    Messages come in the order in which they were pushed, events the newest first.
+    Messages come in the order in which they were pushed, events the newest first. If there is
+    nothing, the exit code is 4.
     """
     if (trace_id is None) == (name is None):
         raise typer.BadParameter("give a TRACE_ID or a --name")
-    with Operator(url, token) as operator:
+    with connect(url, token) as client:
         if trace_id is not None:
-            _print_messages(operator, trace_id, as_json=as_json)
+            _print_messages(client, trace_id, count, as_json=as_json)
         else:
-            _print_events(operator, name or "", as_json=as_json)
+            _print_events(client, name or "", count, as_json=as_json)
 
 
-def _print_messages(operator: Operator, trace_id: UUID, *, as_json: bool) -> None:
-    found = operator.get(path("traces", "id", trace_id), TracedMessages).messages
+def _print_messages(client: Client, trace_id: UUID, count: int, *, as_json: bool) -> None:
+    found = client.traces.statuses(trace_id, limit=count)
     _check_found(found, f"there is no message with the trace id {trace_id}")
-    if as_json:
-        output.print_document(found)
-        return
-    output.print_table(
+    output.print_list(
+        [shown_message(message) | {"status": status} for message, status in found],
         ("pushed at", "queue", "partition", "offset", "status", "transaction id"),
         [
             (
-                *(each.created_at, each.queue, each.partition, each.offset),
-                *(each.status, each.transaction_id),
+                *(message.created_at, message.queue, message.partition, message.offset),
+                *(status, message.transaction_id),
             )
-            for each in found
+            for message, status in found
         ],
+        as_json=as_json,
     )
 
 
-def _print_events(operator: Operator, name: str, *, as_json: bool) -> None:
-    found = operator.get(path("traces", "by-name", name), NamedEvents).traces
+def _print_events(client: Client, name: str, count: int, *, as_json: bool) -> None:
+    found = client.traces.named_messages(name, limit=count)
     _check_found(found, f"there is no event with the name {name!r}")
-    if as_json:
-        output.print_document(found)
-        return
-    output.print_table(
+    rows = [
+        (
+            *(to_datetime(each.event.created_at), each.message.queue, each.message.partition),
+            *(each.message.transaction_id, each.event.group, each.event.kind, each.event.data),
+        )
+        for each in found
+    ]
+    output.print_list(
+        [shown_event(each) for each in found],
         ("at", "queue", "partition", "transaction id", "group", "event", "data"),
-        [
-            (
-                *(each.created_at, each.queue_name, each.partition_name, each.transaction_id),
-                *(each.consumer_group, each.event_type, bytes(each.data)),
-            )
-            for each in found
-        ],
+        rows,
+        as_json=as_json,
     )
 
 

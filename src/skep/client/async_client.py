@@ -14,10 +14,11 @@ import httpx
 from skep.client.async_connection import AsyncConnection
 from skep.client.async_dead_letters import AsyncDeadLetters
 from skep.client.async_groups import AsyncGroups
+from skep.client.async_maintenance import AsyncMaintenance
 from skep.client.async_messages import AsyncMessages
 from skep.client.async_queues import AsyncQueues
 from skep.client.async_traces import AsyncTraces
-from skep.client.connection import DEFAULT_URL, Request, post
+from skep.client.connection import Request, post
 from skep.client.drafts import with_ids
 from skep.client.retry import Retry
 from skep.model.message import Delivery, Draft, Message, Receipt
@@ -77,12 +78,12 @@ class AsyncClient:
     cannot say. Nothing is read from the environment.
 
     What is not about a single message is in ``queues``, ``groups``, ``messages``,
-    ``dead_letters`` and ``traces``, as it is in the broker.
+    ``dead_letters``, ``traces`` and ``maintenance``, as it is in the broker.
     """
 
     def __init__(
         self,
-        url: str = DEFAULT_URL,
+        url: str = paths.DEFAULT_URL,
         *,
         token: str | None = None,
         timeout: float = 30.0,
@@ -99,6 +100,7 @@ class AsyncClient:
         self.messages = AsyncMessages(self.connection)
         self.dead_letters = AsyncDeadLetters(self.connection)
         self.traces = AsyncTraces(self.connection)
+        self.maintenance = AsyncMaintenance(self.connection)
 
     async def __aenter__(self) -> Self:
         return self

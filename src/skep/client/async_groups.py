@@ -4,11 +4,12 @@ The source of ``sync_groups.py``, which ``make sync`` writes.
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from skep.client.async_connection import AsyncConnection
 from skep.client.connection import PAGE, delete, post, read
 from skep.errors import GroupNotFound, Invalid, NotFound
-from skep.model.names import check_label, check_name
+from skep.model.names import check_label, check_name, from_datetime
 from skep.model.stats import GroupLag, PartitionLag
 from skep.wire import paths
 from skep.wire.group import (
@@ -16,8 +17,10 @@ from skep.wire.group import (
     GroupPartition,
     GroupQueue,
     GroupRow,
+    Resubscribed,
     Sought,
     SoughtPartition,
+    SubscriptionBody,
     Target,
     from_target,
     to_group_lag,
@@ -49,6 +52,29 @@ class AsyncGroups:
         if partition is None:
             return answer.decode(Sought).partitions_updated
         return int(answer.decode(SoughtPartition).updated)
+
+    async def restart(self, queue: str, group: str) -> int:
+        """Move a group back to where it started in a queue; return in how many partitions."""
+        check_name("queue", queue)
+        path = paths.group_in_queue(check_name("group", group), queue)
+        answer = await self._connection.send(delete(path, deleteMetadata=False))
+        moved = answer.decode(DeletedGroup).deleted_partitions
+        if not moved:
+            # Because there is no partition, or because there is no group?
+            await self._partitions(queue, group, 0)
+        return moved
+
+    async def resubscribe(self, queue: str, group: str, start: datetime) -> int:
+        """Let a group start at an instant wherever it has not read anything yet.
+
+        Returns in how many partitions that is so. Where it has read it goes on from its cursor,
+        and the record of its first contact with the queue stays as it is.
+        """
+        from_datetime("to", start)
+        path = paths.subscription(check_name("group", group))
+        body = SubscriptionBody(subscription_timestamp=start, queue_name=check_name("queue", queue))
+        answer = await self._connection.send(post(path, body, repeatable=False))
+        return answer.decode(Resubscribed).partitions_updated
 
     async def lag(self, queue: str, group: str) -> Sequence[PartitionLag]:
         """A group's place in each partition of a queue."""

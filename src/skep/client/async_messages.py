@@ -3,17 +3,18 @@
 The source of ``sync_messages.py``, which ``make sync`` writes.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
 from skep.client.async_connection import AsyncConnection
-from skep.client.connection import delete, read
+from skep.client.connection import delete, post, read
 from skep.errors import MessageNotFound
 from skep.model.address import address_of, partition_id
 from skep.model.message import Message, Page
 from skep.model.names import check_id, check_label, check_name, check_transaction_id
 from skep.wire import paths
-from skep.wire.message import MessageDetail, WireMessages, from_message
+from skep.wire.message import GiveUpBody, MessageDetail, MovedToLetters, WireMessages, from_message
 
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 """Without it the server shows the last hour."""
@@ -73,11 +74,29 @@ class AsyncMessages:
         """Remove one message for good. Its offset stays empty, and its transaction id is free."""
         await self._connection.send(delete(_path(message_id)))
 
+    async def give_up(
+        self, message_id: UUID, *, group: str | None = None, error: str = ""
+    ) -> Sequence[str]:
+        """Make a message a dead letter before it is delivered, as ``Broker.giving_up`` does.
+
+        For one group, or for all that have not read it; returns which. While a consumer holds
+        it, that is a ``Conflict``.
+        """
+        body = GiveUpBody(consumer_group=check_label("group", group), error=error)
+        path = paths.give_up(*_place(message_id))
+        answer = await self._connection.send(post(path, body, repeatable=False))
+        return answer.decode(MovedToLetters).consumer_groups
+
     async def _get(self, path: str) -> Message:
         answer = await self._connection.send(read(path))
         return from_message(answer.decode(MessageDetail))
 
 
 def _path(message_id: UUID) -> str:
+    return paths.message(*_place(message_id))
+
+
+def _place(message_id: UUID) -> tuple[UUID, str]:
+    """A message by its partition and its id, as the routes name it."""
     number, _ = address_of(check_id("message_id", message_id))
-    return paths.message(partition_id(number), str(message_id))
+    return partition_id(number), str(message_id)

@@ -10,10 +10,12 @@ from uuid import UUID
 from skep.client.async_connection import AsyncConnection
 from skep.client.connection import post, read
 from skep.errors import Invalid
-from skep.model.address import address_of, partition_id, partition_of
+from skep.model.address import address_of, partition_id
 from skep.model.message import Message
 from skep.model.names import check_id, check_name, check_text, from_datetime
+from skep.model.stats import MessageStatus
 from skep.model.trace import TraceEvent, TraceName
+from skep.model.view import TracedMessage
 from skep.wire import paths
 from skep.wire.message import from_message
 from skep.wire.payload import to_wire
@@ -26,6 +28,7 @@ from skep.wire.trace import (
     TracedMessages,
     to_trace_event,
     to_trace_name,
+    to_traced_message,
 )
 
 _NAMES = 1000
@@ -40,9 +43,16 @@ class AsyncTraces:
 
     async def messages(self, trace_id: UUID, *, limit: int = 1000) -> Sequence[Message]:
         """The messages with a trace id, of all queues, in the order in which they were pushed."""
+        return [message for message, _ in await self.statuses(trace_id, limit=limit)]
+
+    async def statuses(
+        self, trace_id: UUID, *, limit: int = 1000
+    ) -> Sequence[tuple[Message, MessageStatus]]:
+        """The same, each with what became of it, seen by all groups together."""
         request = read(paths.traced(check_id("trace_id", trace_id)), limit=limit)
         answer = await self._connection.send(request)
-        return [from_message(message) for message in answer.decode(TracedMessages).messages]
+        found = answer.decode(TracedMessages).messages
+        return [(from_message(message), message.status) for message in found]
 
     async def record(
         self,
@@ -99,12 +109,16 @@ class AsyncTraces:
     ) -> Sequence[TraceEvent]:
         """The events that carry a name, newest first. ``before`` is the number of the last one
         of the page before."""
+        found = await self.named_messages(name, before=before, limit=limit)
+        return [traced.event for traced in found]
+
+    async def named_messages(
+        self, name: str, *, before: int | None = None, limit: int = 100
+    ) -> Sequence[TracedMessage]:
+        """The same, each with the message that it is about."""
         path = paths.named_events(check_name("name", name))
         answer = await self._connection.send(read(path, before=before, limit=limit))
-        return [
-            to_trace_event(event, partition_of(event.partition_id), event.offset)
-            for event in answer.decode(NamedEvents).traces
-        ]
+        return [to_traced_message(event) for event in answer.decode(NamedEvents).traces]
 
     async def names(self, *, after: str = "", limit: int = 100) -> Sequence[TraceName]:
         """The names that events carry, in order, from behind ``after``."""

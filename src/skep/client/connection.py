@@ -15,7 +15,6 @@ from skep.model.names import MAX_NUMBER, check_count, from_datetime
 from skep.wire import problem
 from skep.wire.body import encode
 
-DEFAULT_URL = "http://127.0.0.1:6632"
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
 """Each long poll holds a connection: a limit would make pushes wait for pops."""
 

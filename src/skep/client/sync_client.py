@@ -11,12 +11,13 @@ from typing import Self
 
 import httpx
 
-from skep.client.connection import DEFAULT_URL, Request, post
+from skep.client.connection import Request, post
 from skep.client.drafts import with_ids
 from skep.client.retry import Retry
 from skep.client.sync_connection import Connection
 from skep.client.sync_dead_letters import DeadLetters
 from skep.client.sync_groups import Groups
+from skep.client.sync_maintenance import Maintenance
 from skep.client.sync_messages import Messages
 from skep.client.sync_queues import Queues
 from skep.client.sync_traces import Traces
@@ -77,12 +78,12 @@ class Client:
     cannot say. Nothing is read from the environment.
 
     What is not about a single message is in ``queues``, ``groups``, ``messages``,
-    ``dead_letters`` and ``traces``, as it is in the broker.
+    ``dead_letters``, ``traces`` and ``maintenance``, as it is in the broker.
     """
 
     def __init__(
         self,
-        url: str = DEFAULT_URL,
+        url: str = paths.DEFAULT_URL,
         *,
         token: str | None = None,
         timeout: float = 30.0,
@@ -99,6 +100,7 @@ class Client:
         self.messages = Messages(self.connection)
         self.dead_letters = DeadLetters(self.connection)
         self.traces = Traces(self.connection)
+        self.maintenance = Maintenance(self.connection)
 
     def __enter__(self) -> Self:
         return self

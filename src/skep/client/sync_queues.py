@@ -10,11 +10,19 @@ from skep.client.connection import PAGE, delete, post, read
 from skep.client.sync_connection import Connection
 from skep.errors import QueueNotFound
 from skep.model.names import check_label, check_name
-from skep.model.queue import Queue
-from skep.model.stats import PartitionStats, QueueStats
+from skep.model.queue import Queue, Removal
+from skep.model.stats import PartitionStats, PartitionSummary, QueueStats, QueueSummary
 from skep.wire import paths
 from skep.wire.queue import Cleared, Configured, DeletedQueue, from_configuration, to_queue
-from skep.wire.resource import QueueDetail, QueueRows, to_partition_stats, to_stats
+from skep.wire.resource import PartitionDetail, QueueDetail, QueueRow, QueueRows
+from skep.wire.resource_answer import (
+    to_described,
+    to_partition_stats,
+    to_partition_summary,
+    to_stats,
+    to_summary,
+)
+from skep.wire.retention import Removals, to_removals
 
 
 class Queues:
@@ -45,28 +53,35 @@ class Queues:
 
     def get(self, queue: str) -> Queue:
         """The configuration of a queue."""
-        found = self._detail(queue, limit=1)
-        return to_queue(
-            identifier=found.id,
-            name=found.name,
-            namespace=found.namespace,
-            task=found.task,
-            created_at=found.created_at,
-            options=found.options,
-        )
+        return to_described(self._detail(queue, limit=1))
 
     def stats(self, queue: str) -> QueueStats:
         """A queue in numbers."""
         return to_stats(self._detail(queue, limit=1))
 
+    def summary(self, queue: str) -> QueueSummary:
+        """A queue, and what became of its messages, seen by all groups together."""
+        return to_summary(self._detail(queue, limit=1))
+
+    def summaries(
+        self, *, namespace: str | None = None, task: str | None = None
+    ) -> Sequence[QueueSummary]:
+        """The same of all queues with these labels, by name."""
+        return [to_summary(row) for row in self._rows(namespace, task)]
+
     def partitions(self, queue: str) -> Sequence[PartitionStats]:
         """The partitions of a queue, oldest first."""
-        found: list[PartitionStats] = []
-        while True:
-            some = self._detail(queue, limit=PAGE, offset=len(found))
-            found += map(to_partition_stats, some.partitions)
-            if len(some.partitions) < PAGE:
-                return found
+        return [to_partition_stats(each) for each in self._partitions(queue)]
+
+    def partition_summaries(self, queue: str) -> Sequence[PartitionSummary]:
+        """The same with what became of the messages of each."""
+        return [to_partition_summary(queue, each) for each in self._partitions(queue)]
+
+    def removals(self, queue: str, *, limit: int = 100) -> Sequence[Removal]:
+        """The retention history of the last 90 days, newest first."""
+        request = read(paths.removals(check_name("queue", queue)), limit=limit)
+        answer = self._connection.send(request)
+        return to_removals(answer.decode(Removals))
 
     def clear(self, queue: str, *, partition: str | None = None) -> int:
         """Remove all messages pushed so far; offsets and groups stay. Returns how many."""
@@ -83,28 +98,30 @@ class Queues:
 
     def list(self, *, namespace: str | None = None, task: str | None = None) -> Sequence[Queue]:
         """The queues with these labels, the highest priority first, then by name."""
-        check_label("namespace", namespace)
-        check_label("task", task)
-        found: list[Queue] = []
+        found = [to_described(row) for row in self._rows(namespace, task)]
+        return sorted(found, key=lambda queue: (-queue.options.priority, queue.name))
+
+    def _rows(self, namespace: str | None, task: str | None) -> Sequence[QueueRow]:
+        labels = {
+            "namespace": check_label("namespace", namespace),
+            "task": check_label("task", task),
+        }
+        found: list[QueueRow] = []
         total = 1
         while len(found) < total:
-            answer = self._connection.send(
-                read(paths.QUEUES, namespace=namespace, task=task, limit=PAGE, offset=len(found))
-            )
-            some = answer.decode(QueueRows)
-            found += (
-                to_queue(
-                    identifier=row.id,
-                    name=row.name,
-                    namespace=row.namespace,
-                    task=row.task,
-                    created_at=row.created_at,
-                    options=row.options,
-                )
-                for row in some.queues
-            )
+            request = read(paths.QUEUES, **labels, limit=PAGE, offset=len(found))
+            some = (self._connection.send(request)).decode(QueueRows)
+            found += some.queues
             total = some.total if some.queues else 0
-        return sorted(found, key=lambda queue: (-queue.options.priority, queue.name))
+        return found
+
+    def _partitions(self, queue: str) -> Sequence[PartitionDetail]:
+        found: list[PartitionDetail] = []
+        while True:
+            some = (self._detail(queue, limit=PAGE, offset=len(found))).partitions
+            found += some
+            if len(some) < PAGE:
+                return found
 
     def _detail(self, queue: str, *, limit: int, offset: int = 0) -> QueueDetail:
         request = read(paths.queue(check_name("queue", queue)), limit=limit, offset=offset)

@@ -12,7 +12,7 @@ from skep.model.names import from_datetime
 from skep.model.stats import GroupLag, PartitionLag
 from skep.wire.body import Body
 from skep.wire.listing import Limit, Skip, in_utc
-from skep.wire.resource import ManyLimit
+from skep.wire.summary import ManyLimit
 
 LAGGING_SECONDS = 300
 """A group whose oldest message waits longer than this is said to lag."""
@@ -102,7 +102,10 @@ class DeletedGroup(Body, frozen=True, kw_only=True):
 
 
 class SubscriptionBody(Body, frozen=True, kw_only=True):
+    """In one queue, or in every queue that the group has popped from."""
+
     subscription_timestamp: datetime
+    queue_name: str | None = None
 
 
 class Resubscribed(Body, frozen=True, kw_only=True):

@@ -3,9 +3,13 @@
 from urllib.parse import quote
 from uuid import UUID
 
+DEFAULT_URL = "http://127.0.0.1:6632"
+"""Where a server listens that was told nothing else."""
 API = "/api/v1"
 PUSH = f"{API}/push"
 BACKUP = f"{API}/system/backup"
+MAINTENANCE = f"{API}/system/maintenance"
+MAINTENANCE_OF_POPS = f"{MAINTENANCE}/pop"
 TRANSACTION = f"{API}/transaction"
 
 
@@ -52,12 +56,20 @@ def clear(queue: str) -> str:
     return f"{API}/queues/{segment(queue)}/clear"
 
 
+def removals(queue: str) -> str:
+    return f"{API}/queues/{segment(queue)}/removals"
+
+
 def group(name: str) -> str:
     return f"{GROUPS}/{segment(name)}"
 
 
 def group_in_queue(name: str, queue: str) -> str:
     return f"{group(name)}/queues/{segment(queue)}"
+
+
+def subscription(name: str) -> str:
+    return f"{group(name)}/subscription"
 
 
 def seek(name: str, queue: str, partition: str | None) -> str:
@@ -68,6 +80,10 @@ def seek(name: str, queue: str, partition: str | None) -> str:
 
 def message(partition_id: UUID, transaction_id: str) -> str:
     return f"{MESSAGES}/{partition_id}/{segment(transaction_id)}"
+
+
+def give_up(partition_id: UUID, transaction_id: str) -> str:
+    return f"{message(partition_id, transaction_id)}/dlq"
 
 
 def dead_letters(queue: str) -> str:

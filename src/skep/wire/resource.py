@@ -8,27 +8,21 @@ from uuid import UUID
 
 import msgspec
 
-from skep.model.address import partition_id, partition_of, queue_id
-from skep.model.names import QUEUE_MODE, to_datetime
+from skep.model.names import QUEUE_MODE
 from skep.model.queue import Queue
-from skep.model.stats import Counts, PartitionStats, PartitionSummary, QueueStats, QueueSummary
+from skep.model.stats import PartitionSummary, QueueStats, QueueSummary
 from skep.wire.body import Body
 from skep.wire.listing import Skip
 from skep.wire.queue import WireOptions, from_options
-
-ManyLimit = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
-
-
-class WireCounts(Body, frozen=True, kw_only=True):
-    """Messages by what became of them, for all groups together: ``completed`` is what every
-    group is done with. ``failed`` are pending, and were tried before."""
-
-    total: int = 0
-    pending: int = 0
-    processing: int = 0
-    completed: int = 0
-    failed: int = 0
-    dead_letter: int = 0
+from skep.wire.summary import (
+    ManyLimit,
+    PartitionHead,
+    QueueHead,
+    WireCounts,
+    head_of,
+    partition_head_of,
+    to_counts,
+)
 
 
 class QueuesQuery(Body, frozen=True, kw_only=True):
@@ -38,16 +32,15 @@ class QueuesQuery(Body, frozen=True, kw_only=True):
     offset: Skip = 0
 
 
-class QueueRow(Body, frozen=True, kw_only=True):
-    id: UUID
-    name: str
-    namespace: str | None
-    task: str | None
-    priority: int
-    created_at: datetime
+class QueueRow(QueueHead, frozen=True, kw_only=True):
+    """``consumed`` and ``batches`` are of all groups together."""
+
     options: WireOptions
     partitions: int
+    groups: int
     messages: WireCounts
+    consumed: int
+    batches: int
 
 
 class QueueRows(Body, frozen=True, kw_only=True):
@@ -57,32 +50,21 @@ class QueueRows(Body, frozen=True, kw_only=True):
     total: int
 
 
-class QueueQuery(Body, frozen=True, kw_only=True):
-    """Which of the queue's partitions are shown."""
+class PartitionDetail(PartitionHead, frozen=True, kw_only=True):
+    """``consumed`` and ``batches`` are of all groups together."""
 
-    limit: ManyLimit = 1000
-    offset: Skip = 0
-
-
-class PartitionDetail(Body, frozen=True, kw_only=True):
-    id: UUID
-    name: str
-    created_at: datetime
     start: int
     end: int
     stats: WireCounts
+    consumed: int
+    batches: int
     oldest_message: datetime | None
     newest_message: datetime | None
 
 
-class QueueDetail(Body, frozen=True, kw_only=True):
+class QueueDetail(QueueHead, frozen=True, kw_only=True):
     """A queue with its partitions; ``depth`` is what the group furthest behind has before it."""
 
-    id: UUID
-    name: str
-    namespace: str | None
-    task: str | None
-    created_at: datetime
     options: WireOptions
     groups: int
     pushed: int
@@ -90,6 +72,8 @@ class QueueDetail(Body, frozen=True, kw_only=True):
     partition_count: int
     partitions: list[PartitionDetail]
     totals: WireCounts
+    consumed: int
+    batches: int
 
 
 class NamespaceRow(Body, frozen=True, kw_only=True):
@@ -195,29 +179,16 @@ class DepthAnswer(Body, frozen=True, kw_only=True):
     partitions: list[PartitionDepth]
 
 
-def to_counts(counts: Counts) -> WireCounts:
-    return WireCounts(
-        total=counts.total,
-        pending=counts.pending,
-        processing=counts.processing,
-        completed=counts.completed,
-        failed=counts.failed,
-        dead_letter=counts.dead_letters,
-    )
-
-
 def to_row(summary: QueueSummary) -> QueueRow:
     queue = summary.queue
     return QueueRow(
-        id=queue_id(queue.number),
-        name=queue.name,
-        namespace=queue.namespace,
-        task=queue.task,
-        priority=queue.options.priority,
-        created_at=to_datetime(queue.created_at),
+        **head_of(queue),
         options=from_options(queue.options),
         partitions=summary.partitions,
+        groups=summary.groups,
         messages=to_counts(summary.counts),
+        consumed=summary.messages_consumed,
+        batches=summary.batches_consumed,
     )
 
 
@@ -226,11 +197,7 @@ def to_detail(
 ) -> QueueDetail:
     queue = summary.queue
     return QueueDetail(
-        id=queue_id(queue.number),
-        name=queue.name,
-        namespace=queue.namespace,
-        task=queue.task,
-        created_at=to_datetime(queue.created_at),
+        **head_of(queue),
         options=from_options(queue.options),
         groups=summary.groups,
         pushed=stats.pushed,
@@ -238,42 +205,20 @@ def to_detail(
         partition_count=summary.partitions,
         partitions=[
             PartitionDetail(
-                id=partition_id(partition.number),
-                name=partition.name,
-                created_at=partition.created_at,
+                **partition_head_of(partition),
                 start=partition.start,
                 end=partition.end,
                 stats=to_counts(partition.counts),
+                consumed=partition.messages_consumed,
+                batches=partition.batches_consumed,
                 oldest_message=partition.first_at,
                 newest_message=partition.newest_at,
             )
             for partition in partitions
         ],
         totals=to_counts(summary.counts),
-    )
-
-
-def to_stats(detail: QueueDetail) -> QueueStats:
-    return QueueStats(
-        name=detail.name,
-        namespace=detail.namespace,
-        task=detail.task,
-        partitions=detail.partition_count,
-        messages=detail.totals.total,
-        pushed=detail.pushed,
-        depth=detail.depth,
-        groups=detail.groups,
-        dead_letters=detail.totals.dead_letter,
-    )
-
-
-def to_partition_stats(partition: PartitionDetail) -> PartitionStats:
-    return PartitionStats(
-        name=partition.name,
-        number=partition_of(partition.id),
-        start=partition.start,
-        end=partition.end,
-        newest_at=partition.newest_message,
+        consumed=summary.messages_consumed,
+        batches=summary.batches_consumed,
     )
 
 
@@ -281,13 +226,11 @@ def to_partition_row(queue: Queue, partition: PartitionSummary) -> PartitionRow:
     counts = partition.counts
     return PartitionRow(
         **msgspec.structs.asdict(to_counts(counts)),
-        id=partition_id(partition.number),
-        name=partition.name,
+        **partition_head_of(partition),
         queue=queue.name,
         namespace=queue.namespace,
         task=queue.task,
         queue_priority=queue.options.priority,
-        created_at=partition.created_at,
         depth=counts.pending,
         oldest_message=partition.first_at,
         newest_message=partition.newest_at,

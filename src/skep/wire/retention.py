@@ -1,13 +1,17 @@
-"""``GET /api/v1/analytics/retention``: what left the queues, and by which rule."""
+"""``GET /api/v1/analytics/retention`` and ``queues/{queue}/removals``: what left the queues, and by
+which rule."""
 
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
+from uuid import UUID
 
-from skep.model.names import SECOND, Instant, to_datetime
-from skep.model.queue import Removal
+from skep.model.address import address_of, partition_id, partition_of, queue_id
+from skep.model.names import SECOND, Instant, from_datetime, to_datetime
+from skep.model.queue import Queue, Removal
 from skep.wire.body import Body
 from skep.wire.listing import TimeRange
+from skep.wire.summary import ManyLimit
 
 RULES = {
     "retention": "retention_msgs",
@@ -44,6 +48,52 @@ class Retention(Body, frozen=True, kw_only=True):
     bucket_minutes: int
     series: list[RetentionBucket]
     totals: RetentionTotals
+
+
+class RemovalsQuery(Body, frozen=True, kw_only=True):
+    limit: ManyLimit = 100
+
+
+class WireRemoval(Body, frozen=True, kw_only=True):
+    partition_id: UUID
+    kind: str
+    messages: int
+    executed_at: datetime
+
+
+class Removals(Body, frozen=True, kw_only=True):
+    """Of the last 90 days, newest first."""
+
+    queue_id: UUID
+    removals: list[WireRemoval]
+
+
+def from_removals(queue: Queue, removals: Iterable[Removal]) -> Removals:
+    return Removals(
+        queue_id=queue_id(queue.number),
+        removals=[
+            WireRemoval(
+                partition_id=partition_id(removal.partition),
+                kind=removal.kind,
+                messages=removal.messages,
+                executed_at=to_datetime(removal.executed_at),
+            )
+            for removal in removals
+        ],
+    )
+
+
+def to_removals(found: Removals) -> list[Removal]:
+    return [
+        Removal(
+            queue=address_of(found.queue_id)[0],
+            partition=partition_of(removal.partition_id),
+            kind=removal.kind,
+            messages=removal.messages,
+            executed_at=from_datetime("executed_at", removal.executed_at),
+        )
+        for removal in found.removals
+    ]
 
 
 def to_retention(

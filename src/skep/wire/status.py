@@ -8,7 +8,7 @@ from skep.model.stats import ErrorCounts, LeaseCounts, QueueSummary
 from skep.model.tally import Tally
 from skep.wire.body import Body
 from skep.wire.listing import TimeRange
-from skep.wire.resource import WireCounts, to_counts
+from skep.wire.summary import WireCounts, to_counts
 from skep.wire.throughput import Efficiency, Point, Worker, to_efficiency
 
 

@@ -2,17 +2,21 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from uuid import UUID
 
 import msgspec
 
-from skep.model.address import partition_id, queue_id
-from skep.model.names import to_datetime
 from skep.model.stats import MessageStatus, PartitionSummary, QueueSummary
 from skep.wire.body import Body
 from skep.wire.listing import Limit, Pagination, Skip
 from skep.wire.message import WireMessage
-from skep.wire.resource import ManyLimit, WireCounts, to_counts
+from skep.wire.summary import (
+    PartitionHead,
+    QueueHead,
+    WireCounts,
+    head_of,
+    partition_head_of,
+    to_counts,
+)
 
 
 class Age(Body, frozen=True, kw_only=True):
@@ -27,15 +31,9 @@ class StatusQueuesQuery(Body, frozen=True, kw_only=True):
     offset: Skip = 0
 
 
-class StatusQueueRow(Body, frozen=True, kw_only=True):
+class StatusQueueRow(QueueHead, frozen=True, kw_only=True):
     """``lag`` is how long the oldest message waits for a group; null if none waits."""
 
-    id: UUID
-    name: str
-    namespace: str | None
-    task: str | None
-    priority: int
-    created_at: datetime
     partitions: int
     messages: WireCounts
     lag: Age | None
@@ -44,13 +42,6 @@ class StatusQueueRow(Body, frozen=True, kw_only=True):
 class StatusQueues(Body, frozen=True, kw_only=True):
     queues: list[StatusQueueRow]
     pagination: Pagination
-
-
-class StatusQueueQuery(Body, frozen=True, kw_only=True):
-    """Which partitions of the queue are shown."""
-
-    limit: ManyLimit = 1000
-    offset: Skip = 0
 
 
 class QueueConfig(Body, frozen=True, kw_only=True):
@@ -62,13 +53,7 @@ class QueueConfig(Body, frozen=True, kw_only=True):
     dead_letter_queue: bool
 
 
-class StatusQueueHead(Body, frozen=True, kw_only=True):
-    id: UUID
-    name: str
-    namespace: str | None
-    task: str | None
-    priority: int
-    created_at: datetime
+class StatusQueueHead(QueueHead, frozen=True, kw_only=True):
     config: QueueConfig
 
 
@@ -79,10 +64,7 @@ class StatusCursor(Body, frozen=True, kw_only=True):
     batches_consumed: int
 
 
-class StatusPartition(Body, frozen=True, kw_only=True):
-    id: UUID
-    name: str
-    created_at: datetime
+class StatusPartition(PartitionHead, frozen=True, kw_only=True):
     last_activity: datetime | None
     messages: WireCounts
     cursor: StatusCursor
@@ -121,12 +103,7 @@ class QueueMessages(Body, frozen=True, kw_only=True):
 def to_status_row(summary: QueueSummary, lag: float | None) -> StatusQueueRow:
     queue = summary.queue
     return StatusQueueRow(
-        id=queue_id(queue.number),
-        name=queue.name,
-        namespace=queue.namespace,
-        task=queue.task,
-        priority=queue.options.priority,
-        created_at=to_datetime(queue.created_at),
+        **head_of(queue),
         partitions=summary.partitions,
         messages=to_counts(summary.counts),
         lag=None if lag is None else Age(seconds=lag, formatted=to_words(lag)),
@@ -139,12 +116,7 @@ def to_status_detail(
     queue, options = summary.queue, summary.queue.options
     return StatusQueueDetail(
         queue=StatusQueueHead(
-            id=queue_id(queue.number),
-            name=queue.name,
-            namespace=queue.namespace,
-            task=queue.task,
-            priority=options.priority,
-            created_at=to_datetime(queue.created_at),
+            **head_of(queue),
             config=QueueConfig(
                 lease_time=options.lease_time,
                 retry_limit=options.retry_limit,
@@ -166,9 +138,7 @@ def to_status_detail(
 
 def to_status_partition(partition: PartitionSummary) -> StatusPartition:
     return StatusPartition(
-        id=partition_id(partition.number),
-        name=partition.name,
-        created_at=partition.created_at,
+        **partition_head_of(partition),
         last_activity=partition.newest_at,
         messages=to_counts(partition.counts),
         cursor=StatusCursor(

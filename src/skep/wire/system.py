@@ -4,6 +4,7 @@ from typing import Annotated
 
 import msgspec
 
+from skep.model.maintenance import MaintenanceState
 from skep.wire.body import Body
 
 
@@ -26,6 +27,14 @@ class MaintenanceAnswer(Body, frozen=True, kw_only=True):
     buffer_healthy: bool = True
     buffer_stats: BufferStats
     message: str
+
+
+def to_maintenance_state(answer: MaintenanceAnswer) -> MaintenanceState:
+    return MaintenanceState(
+        pushing=answer.maintenance_mode,
+        popping=answer.pop_maintenance_mode,
+        aside=answer.buffered_messages,
+    )
 
 
 class BackupBody(Body, frozen=True, kw_only=True):

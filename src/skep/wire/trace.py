@@ -7,7 +7,8 @@ from uuid import UUID
 
 import msgspec
 
-from skep.model.address import partition_id
+from skep.model.address import message_id, partition_id, partition_of
+from skep.model.message import Message
 from skep.model.names import MAX_NUMBER, Offset, from_datetime, to_datetime
 from skep.model.trace import TraceEvent, TraceName
 from skep.model.view import TracedMessage
@@ -15,6 +16,7 @@ from skep.wire.body import Body
 from skep.wire.listing import Limit, Pagination, Skip
 from skep.wire.message import WireMessage
 from skep.wire.payload import Encoding, to_payload, to_wire
+from skep.wire.pop import chosen_id
 
 FIELDS = {
     "kind": "eventType",
@@ -71,6 +73,9 @@ class NamedEvent(WireEvent, frozen=True, kw_only=True):
     partition_name: str
     message_payload: msgspec.Raw
     message_encoding: Encoding
+    message_trace_id: UUID | None
+    message_producer: str | None
+    message_created_at: datetime
 
 
 class NamedQuery(Body, frozen=True, kw_only=True):
@@ -167,6 +172,28 @@ def to_named_event(traced: TracedMessage) -> NamedEvent:
         partition_name=message.partition,
         message_payload=payload,
         message_encoding=encoding,
+        message_trace_id=message.trace_id,
+        message_producer=message.producer,
+        message_created_at=message.created_at,
+    )
+
+
+def to_traced_message(named: NamedEvent) -> TracedMessage:
+    """An event with its message, as the broker has it."""
+    number = partition_of(named.partition_id)
+    return TracedMessage(
+        event=to_trace_event(named, number, named.offset),
+        message=Message(
+            queue=named.queue_name,
+            partition=named.partition_name,
+            partition_number=number,
+            offset=named.offset,
+            payload=to_payload(named.message_payload, named.message_encoding),
+            chosen_id=chosen_id(named.transaction_id, message_id(number, named.offset)),
+            trace=named.message_trace_id.bytes if named.message_trace_id else None,
+            producer=named.message_producer,
+            created_at=named.message_created_at,
+        ),
     )
 
 

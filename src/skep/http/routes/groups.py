@@ -1,6 +1,6 @@
 """Consumer groups: how far they are, and moving them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from skep.errors import Invalid
@@ -84,11 +84,11 @@ async def _delete(call: Call, name: str, queues: Sequence[str], queue: str | Non
     """That there is no such group is no error: it is gone."""
     partitions = 0
     for each in queues:
-        partitions += (await call.broker.insight.groups.group(each, name)).partitions
         if call.query.delete_metadata:
+            partitions += (await call.broker.insight.groups.group(each, name)).partitions
             await call.broker.groups.delete(each, name)
         else:
-            await call.broker.groups.restart(each, name)
+            partitions += await call.broker.groups.restart(each, name)
     return DeletedGroup(
         consumer_group=name,
         queue_name=queue,
@@ -100,7 +100,7 @@ async def _delete(call: Call, name: str, queues: Sequence[str], queue: str | Non
 async def resubscribe(call: Call) -> Reply:
     """Let a group start elsewhere, wherever it has not read anything yet."""
     name, start = call.params["group"], in_utc(call.body.subscription_timestamp)
-    queues = call.broker.insight.groups.find(name, call.principal.sees)
+    queues = _subscribed(call, name)
     moved = [await call.broker.groups.resubscribe(queue, name, start) for queue in queues]
     return Reply(
         Resubscribed(
@@ -110,6 +110,18 @@ async def resubscribe(call: Call) -> Reply:
             partitions_updated=sum(moved),
         )
     )
+
+
+def _subscribed(call: Call, name: str) -> Sequence[str]:
+    """The queue that is asked for, or all that the caller sees and the group has popped from."""
+    queue = call.body.queue_name
+    if queue is None:
+        return call.broker.insight.groups.find(name, call.principal.sees)
+    return (call.broker.queues.get(queue).name,)
+
+
+def _queue_in_body(call: Call) -> Iterable[str]:
+    return () if call.body.queue_name is None else (call.body.queue_name,)
 
 
 async def seek(call: Call) -> Reply:
@@ -216,7 +228,7 @@ ROUTES = (
         path="/api/v1/consumer-groups/{group}/subscription",
         handler=resubscribe,
         needs=Permission.OPERATE,
-        queues=no_queue,
+        queues=_queue_in_body,
         about="Let a group start at a time in the partitions that it has not read yet.",
         body=SubscriptionBody,
         answer=Resubscribed,

@@ -3,7 +3,7 @@
 from skep.errors import QueueNotFound
 from skep.http.access import Permission
 from skep.http.call import Call, Reply
-from skep.http.routing import delete, named_queue, post
+from skep.http.routing import delete, get, named_queue, post
 from skep.model.address import queue_id
 from skep.wire.queue import (
     Cleared,
@@ -14,6 +14,7 @@ from skep.wire.queue import (
     to_configured,
     to_options,
 )
+from skep.wire.retention import Removals, RemovalsQuery, from_removals
 
 
 async def configure(call: Call) -> Reply:
@@ -43,6 +44,13 @@ async def clear(call: Call) -> Reply:
     return Reply(Cleared(count=count, queue=name, partition=partition or "all"))
 
 
+async def removals(call: Call) -> Reply:
+    """The retention history of a queue."""
+    queue = call.broker.queues.get(call.params["queue"])
+    found = await call.broker.queues.removals(queue.name, limit=call.query.limit)
+    return Reply(from_removals(queue, found))
+
+
 ROUTES = (
     post(
         path="/api/v1/configure",
@@ -69,5 +77,14 @@ ROUTES = (
         about="Remove all messages of a queue or of one partition; its groups stay.",
         query=ClearQuery,
         answer=Cleared,
+    ),
+    get(
+        path="/api/v1/queues/{queue}/removals",
+        handler=removals,
+        needs=Permission.STATUS,
+        queues=named_queue,
+        about="What left a queue in the last 90 days, and by which rule, newest first.",
+        query=RemovalsQuery,
+        answer=Removals,
     ),
 )

@@ -23,18 +23,17 @@ from skep.wire.resource import (
     PartitionRows,
     PartitionsQuery,
     QueueDetail,
-    QueueQuery,
     QueueRows,
     QueuesQuery,
     TaskRow,
     TaskRows,
     Throughput,
-    to_counts,
     to_detail,
     to_partition_row,
     to_row,
     to_spread,
 )
+from skep.wire.summary import PartitionsPage, to_counts
 
 SECOND = timedelta(seconds=1)
 
@@ -184,7 +183,7 @@ ROUTES = (
         needs=Permission.STATUS,
         queues=named_queue,
         about="One queue with its options and its partitions, the oldest first.",
-        query=QueueQuery,
+        query=PartitionsPage,
         answer=QueueDetail,
     ),
     get(

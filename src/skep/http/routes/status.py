@@ -26,12 +26,12 @@ from skep.wire.status_queue import (
     QueueMessages,
     StatusMessagesQuery,
     StatusQueueDetail,
-    StatusQueueQuery,
     StatusQueues,
     StatusQueuesQuery,
     to_status_detail,
     to_status_row,
 )
+from skep.wire.summary import PartitionsPage
 from skep.wire.throughput import to_point
 from skep.wire.window import WindowQuery
 
@@ -181,7 +181,7 @@ ROUTES = (
         needs=Permission.STATUS,
         queues=named_queue,
         about="One queue with its partitions and what was consumed of them.",
-        query=StatusQueueQuery,
+        query=PartitionsPage,
         answer=StatusQueueDetail,
     ),
     get(

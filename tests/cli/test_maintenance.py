@@ -1,0 +1,40 @@
+"""``skep maintenance``, on a server of its own: it is for all queues."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.run import Shell
+from tests.serving import ServerProcess
+
+
+@pytest.fixture
+def alone() -> Iterator[Shell]:
+    with ServerProcess("memory://") as server:
+        yield Shell(server.url)
+
+
+def test_pushes_are_laid_aside_and_delivered(alone: Shell) -> None:
+    begun = alone.json("maintenance", "push", "on")
+    pushed = alone.json("push", "orders", "1")
+    shown = alone.run("maintenance", "show").stdout
+    alone.run("maintenance", "push", "off")
+
+    assert begun == {"pushing": True, "popping": False, "aside": 0}
+    assert pushed["laidAside"] == 1
+    assert shown == "pushes are laid aside, pops are served, messages that lie aside: 1\n"
+    assert alone.json("pop", "orders", "--wait", "30")["messages"][0]["payload"] == 1
+
+
+def test_pops_find_nothing_until_it_ends(alone: Shell) -> None:
+    alone.run("push", "orders", "1")
+
+    alone.run("maintenance", "pop", "on")
+    alone.said("pop", "orders", expect=4)
+    alone.run("maintenance", "pop", "off")
+
+    assert alone.json("pop", "orders")["messages"]
+
+
+def test_anything_but_on_and_off_is_wrong_usage(alone: Shell) -> None:
+    assert "perhaps" in alone.misused("maintenance", "pop", "perhaps")
