@@ -22,7 +22,6 @@ from skep.client.async_maintenance import AsyncMaintenance
 from skep.client.async_messages import AsyncMessages
 from skep.client.async_queues import AsyncQueues
 from skep.client.async_traces import AsyncTraces
-from skep.client.connection import DEFAULT_URL
 from skep.core.dead_letters import DeadLetters
 from skep.core.groups import Groups
 from skep.core.messages import Messages
@@ -30,6 +29,7 @@ from skep.core.queues import Queues
 from skep.core.traces import Traces
 from skep.model.queue import QueueOptions
 from skep.settings import Settings
+from skep.wire.paths import DEFAULT_URL
 from tests.serving import ServerProcess
 
 ROOT = Path(__file__).parents[2]
