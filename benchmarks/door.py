@@ -6,7 +6,6 @@ The ceiling is plain ASGI on the same uvicorn, which decodes the same bodies, an
 queue behind it. wrk, the server and the ceiling share the cores of one machine.
 """
 
-import asyncio
 import os
 import socket
 import statistics
@@ -17,8 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
-
+from benchmarks import sdk
+from benchmarks.latency import measure as messages_through
 from benchmarks.report import Report, directory, parse
 
 CONNECTIONS = 32
@@ -116,40 +115,18 @@ def consumption(report: Report, seconds: float) -> None:
             report.rate(f"pop + ack {size}", figure(output, "settled"))
 
 
-async def end_to_end(url: str, rate: float, seconds: float) -> list[float]:
-    """How long messages take from the push to a waiting consumer, at a steady rate."""
-    taken: list[float] = []
-    total = round(rate * seconds)
-    async with httpx.AsyncClient(base_url=url, timeout=60) as http:
-
-        async def consume() -> None:
-            while len(taken) < total:
-                answer = await http.get(
-                    "/api/v1/pop/queue/timed?wait=true&timeout=1000&batch=100&autoAck=true"
-                )
-                now = time.perf_counter()
-                if answer.status_code == 200:
-                    taken.extend(now - message["data"] for message in answer.json()["messages"])
-
-        consumer = asyncio.create_task(consume())
-        begin = time.perf_counter()
-        sending: set[asyncio.Task[httpx.Response]] = set()
-        for number in range(total):
-            await asyncio.sleep(max(0, begin + number / rate - time.perf_counter()))
-            item = {"queue": "timed", "partition": "p", "payload": time.perf_counter()}
-            sent = asyncio.create_task(http.post("/api/v1/push", json={"items": [item]}))
-            sending.add(sent)
-            sent.add_done_callback(sending.discard)
-        await asyncio.gather(*sending)
-        await consumer
-    return sorted(taken)
+def clients(report: Report, seconds: float) -> None:
+    with skep() as url:
+        produced, consumed = sdk.measure(url, round(50_000 * seconds))
+    report.rate("producer", produced)
+    report.rate("consumer", consumed)
 
 
 def latency(report: Report, seconds: float) -> None:
-    # What one httpx client can ask and still measure the server instead of itself.
-    rate = 200.0
+    half = report.figures["push 1"] / 2
     with skep() as url:
-        taken = asyncio.run(end_to_end(url, rate, 2 * seconds))
+        taken = messages_through(url, half, 2 * seconds)
+    report.rate("pushes of 1, half of what was taken above", half)
     report.value("end to end, p50", statistics.median(taken) * 1000, "ms (at most 5)")
     report.value("end to end, p99", taken[int(len(taken) * 0.99)] * 1000, "ms (at most 25)")
 
@@ -161,7 +138,9 @@ def main() -> None:
     pushes(report, arguments.seconds)
     report.title("consumption")
     consumption(report, arguments.seconds)
-    report.title("latency of a message")
+    report.title("the SDK, from Python to Python")
+    clients(report, arguments.seconds)
+    report.title("latency of a message, from the push to a consumer that waits")
     latency(report, arguments.seconds)
     report.save(arguments.save)
 

@@ -5,6 +5,8 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
 
+import msgspec
+
 from skep.model.message import Draft, Receipt
 
 
@@ -49,14 +51,11 @@ class Room:
                 waiter.set_result(None)
 
 
-class Accepted:
+class Accepted(msgspec.Struct, frozen=True, gc=False):
     """A draft in a lane, and who waits for its receipt."""
 
-    __slots__ = ("draft", "future")
-
-    def __init__(self, draft: Draft, future: asyncio.Future[Receipt]) -> None:
-        self.draft = draft
-        self.future = future
+    draft: Draft
+    future: asyncio.Future[Receipt]
 
     def stored(self, receipt: Receipt) -> None:
         if not self.future.done():
