@@ -69,6 +69,15 @@ async def test_a_queue_that_is_put_again_keeps_its_number_and_its_age(
     assert [p.end for p in await store.partitions(orders.number)] == [1]
 
 
+async def test_a_queue_that_is_only_to_be_made_stays_as_it_is(store: Store, orders: Queue) -> None:
+    options = QueueOptions(lease_time=7)
+
+    again = await store.put_queue(Queue(number=0, name="orders", options=options), replace=False)
+
+    assert again == orders
+    assert await store.queues() == [orders]
+
+
 async def test_queues_differ_by_name_and_by_number(store: Store) -> None:
     names = ["a", "A", "ab", "a/b", "größe", "😀"]
 

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from skep.core.catalogue import Catalogue, Held
+from skep.core.catalogue import Catalogue
+from skep.core.holding import Held
 from skep.core.reading import Reading
 from skep.core.state import PartitionState
 from skep.errors import Invalid
@@ -27,10 +28,10 @@ class Addresses:
 
     def queues_of_lease(self, lease_id: LeaseId) -> set[str]:
         """The queues that a lease holds something of."""
-        return {group.queue.config.name for group, _ in self._catalogue.holding(lease_id)}
+        return {group.queue.config.name for group, _ in self._catalogue.holdings.of(lease_id)}
 
     def group_of_lease(self, lease_id: LeaseId) -> str | None:
-        return next((group.name for group, _ in self._catalogue.holding(lease_id)), None)
+        return next((group.name for group, _ in self._catalogue.holdings.of(lease_id)), None)
 
     def lease_on(self, partition: int, leases: Sequence[LeaseId]) -> LeaseId | None:
         """Which of some leases holds a partition."""
@@ -45,7 +46,7 @@ class Addresses:
         """All that a lease holds and that is not settled, as partition and offset."""
         return [
             (place[1].number, offset)
-            for place in self._catalogue.holding(lease_id)
+            for place in self._catalogue.holdings.of(lease_id)
             for offset in _open(place)
         ]
 
@@ -67,7 +68,7 @@ class Addresses:
         ]
 
     def _held(self, lease_id: LeaseId, partition: int) -> Held | None:
-        places = self._catalogue.holding(lease_id)
+        places = self._catalogue.holdings.of(lease_id)
         return next((place for place in places if place[1].number == partition), None)
 
     async def _run(self, held: Held) -> list[Segment]:

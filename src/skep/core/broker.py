@@ -15,6 +15,7 @@ from skep.core.committer import Committer
 from skep.core.dead_letters import DeadLetters
 from skep.core.encryption import KeyRing
 from skep.core.evict import Evicting
+from skep.core.following import Following
 from skep.core.giving_up import GivingUp
 from skep.core.groups import Groups
 from skep.core.insight import Insight
@@ -48,6 +49,9 @@ from skep.model.operation import (
 )
 from skep.store.protocol import Store, StoreStats
 
+FOLLOW_SECONDS = 0.05
+"""How often other servers are asked what they did: nobody waits longer for what they pushed."""
+
 
 class Broker:
     """A queue over a store.
@@ -80,19 +84,22 @@ class Broker:
         self._sweep_interval = sweep_interval
         catalogue = self._catalogue = Catalogue(store, cache_bytes=limits.cache_bytes)
         meter = Meter(store.clock, catalogue)
-        committer = self._committer = Committer(store, meter.follow, capacity=limits.pending_bytes)
+        following = self._following = Following(store, catalogue)
+        committer = self._committer = Committer(
+            store, meter.follow, following.explain, capacity=limits.pending_bytes
+        )
         reading = Reading(store, catalogue, keys)
         evicting = Evicting(store, catalogue, committer, reading)
         claiming = Claiming(store.clock, catalogue, reading)
         self._pushing = Pushing(store, catalogue, keys)
         self._settling = Settling(store.clock, catalogue, random or Random())
         self._transacting = Transacting(
-            store, committer, self._pushing, self._settling, reading, limits
+            store, committer, following, self._pushing, self._settling, reading, limits
         )
         self.queues = Queues(store, catalogue, committer)
-        self.groups = Groups(store, catalogue, committer)
+        self.groups = Groups(store, catalogue, committer, following)
         taking = Taking(store.clock, catalogue, committer, claiming, evicting, limits)
-        self._popping = Popping(store.clock, catalogue, self.queues, self.groups, taking)
+        self._popping = Popping(store, catalogue, following, self.queues, self.groups, taking)
         self.addresses = Addresses(store, catalogue, reading)
         self.streams = Streams(store, self._transacting, self.addresses)
         self.messages = Messages(store, catalogue, reading, limits)
@@ -103,6 +110,7 @@ class Broker:
         )
         self.giving_up = GivingUp(store.clock, catalogue, committer, self.insight.observing)
         self.maintenance = Maintenance(store, catalogue, self, limits)
+        following.when_changed(self.maintenance.SPACE, self.maintenance.load)
         self._sweeper = Sweeper(store, catalogue, self.queues, evicting)
         self._closing: asyncio.Task[None] | None = None
 
@@ -110,11 +118,13 @@ class Broker:
 
     async def __aenter__(self) -> Self:
         try:
+            await self._following.begin()
             await self._catalogue.load()
             await self.maintenance.load()
         except BaseException:
             await self.close()
             raise
+        self._following.start(FOLLOW_SECONDS)
         if self._sweep_interval:
             self._sweeper.start(self._sweep_interval)
         return self
@@ -144,6 +154,7 @@ class Broker:
     async def _close(self) -> None:
         try:
             await self._sweeper.stop()
+            await self._following.stop()
             await self.maintenance.close()
             # Pops that were woken give their answer before the store goes away.
             await asyncio.sleep(0)
@@ -169,6 +180,9 @@ class Broker:
             outcome = await self._push_carefully(batch, producer)
         else:
             outcome = await self._committer.submit(Change(appends=appends), weight=batch.weight)
+            if not isinstance(outcome, Applied) and self._store.shared:
+                # Another server has removed the queue, which is known here by now.
+                outcome = await self._push_carefully(batch, producer)
         if not isinstance(outcome, Applied):
             raise QueueNotFound(queue)
         return batch.receipts(outcome.appended)

@@ -1,7 +1,7 @@
 """Recent segments, immutable and bounded in bytes: who keeps up never touches the store."""
 
 import bisect
-from collections import OrderedDict, deque
+from collections import OrderedDict
 
 from skep.model.names import Offset
 from skep.model.segment import Segment, until_enough
@@ -23,15 +23,20 @@ class TailCache:
         self._capacity = capacity * 2 // 3
         self._size = 0
         self._tails: dict[int, list[Segment]] = {}
-        self._order: deque[int] = deque()
+        self._order: OrderedDict[tuple[int, Offset], None] = OrderedDict()
+        """The segments in the tails, oldest first."""
         self._read: OrderedDict[int, Segment] = OrderedDict()
         self._read_capacity = capacity // 3
         self._read_size = 0
 
     def append(self, segment: Segment) -> None:
         """Remember a segment that was just committed."""
+        tail = self._tails.get(segment.partition)
+        if tail and tail[-1].end != segment.start:
+            # Another server has put something between them.
+            self._forget_tail(segment.partition)
         self._tails.setdefault(segment.partition, []).append(segment)
-        self._order.append(segment.partition)
+        self._order[segment.partition, segment.start] = None
         self._size += _weight(segment, _PER_MESSAGE)
         while self._size > self._capacity:
             self._forget_oldest()
@@ -47,7 +52,7 @@ class TailCache:
     def find(self, partition: int, offset: Offset, *, messages: int, size: int) -> list[Segment]:
         """What ``Store.read`` would give, if it is all known; else nothing."""
         tail = self._tails.get(partition)
-        if tail and offset >= tail[0].start:
+        if tail and tail[0].start <= offset < tail[-1].end:
             index = bisect.bisect_right(tail, offset, key=_start) - 1
             return until_enough(tail[index:], offset, messages=messages, size=size)
         read = self._read.get(partition)
@@ -57,13 +62,16 @@ class TailCache:
 
     def drop(self, partition: int) -> None:
         """Forget a partition because a message of it was changed."""
-        for segment in self._tails.pop(partition, ()):
-            self._size -= _weight(segment, _PER_MESSAGE)
-        self._order = deque(number for number in self._order if number != partition)
+        self._forget_tail(partition)
         self._forget_read(partition)
 
+    def _forget_tail(self, partition: int) -> None:
+        for segment in self._tails.pop(partition, ()):
+            del self._order[partition, segment.start]
+            self._size -= _weight(segment, _PER_MESSAGE)
+
     def _forget_oldest(self) -> None:
-        partition = self._order.popleft()
+        (partition, _), _ = self._order.popitem(last=False)
         tail = self._tails[partition]
         self._size -= _weight(tail.pop(0), _PER_MESSAGE)
         if not tail:

@@ -1,66 +1,30 @@
-"""The queues as this process knows them: loaded once, then led by the commits."""
+"""What the process knows, made to last: loaded once, then led by the commits."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
-from typing import TypeAlias
-
-import msgspec
-from msgspec.structs import replace
+from collections.abc import Iterable, Sequence
 
 from skep.core import lease as leases
-from skep.core.cache import TailCache
-from skep.core.scheduler import Scheduler
+from skep.core.known import Known
 from skep.core.state import GroupState, PartitionState, QueueState
-from skep.core.waiting import ANY_QUEUE, Waiting
 from skep.core.whole import Locks, to_the_end
-from skep.errors import Closed, GroupNotFound, LeaseLost, PartitionNotFound, QueueNotFound
-from skep.model.change import Applied, Change, Commit
-from skep.model.consumer import Consumer
-from skep.model.names import LeaseId, Offset, check_text
+from skep.errors import QueueNotFound
+from skep.model.names import Offset
 from skep.model.queue import Queue, Subscription, labels_of
 from skep.store.protocol import Store, StoredConsumer
 
-Held: TypeAlias = tuple[GroupState, PartitionState]
 
-
-class _Holding(msgspec.Struct):
-    """What a lease holds, and the partitions that it held until it settled them.
-
-    ``broken`` once somebody else took or ended a part of it.
-    """
-
-    places: list[Held]
-    settled: set[int] = msgspec.field(default_factory=set)
-    broken: bool = False
-
-
-class Catalogue:
-    """Finds queues, partitions, groups and leases, and makes the first three when they are new.
-
-    ``follow`` is the only place where the log changes what is known here.
-    """
+class Catalogue(Known):
+    """Makes and removes queues, partitions and groups, in the store and here."""
 
     def __init__(self, store: Store, *, cache_bytes: int) -> None:
+        super().__init__(store.clock, cache_bytes=cache_bytes)
         self._store = store
         self._making = Locks[str]()
         self._removing = asyncio.Lock()
-        self._leases: dict[LeaseId, _Holding] = {}
-        self.closed = False
-        self.queues: dict[str, QueueState] = {}
-        self.partitions: dict[int, PartitionState] = {}
-        self.cache = TailCache(cache_bytes)
-        self.waiting = Waiting(store.clock)
-        self.scheduler = Scheduler(store.clock, self.waiting, self.partitions)
-
-    def close(self) -> None:
-        """Let everybody who waits go home empty-handed, and nobody come in."""
-        self.closed = True
-        self.scheduler.close()
-        self.waiting.close()
 
     async def load(self) -> None:
         for config in await self._store.queues():
-            queue = self._add_queue(config)
+            queue = self.add_queue(config)
             for partition in await self._store.partitions(config.number):
                 self.partitions[partition.number] = queue.add(partition)
             for subscription in await self._store.subscriptions(config.number):
@@ -72,60 +36,6 @@ class Catalogue:
                     kept = leases.bounded(state, config.options, now)
                     self._put(group, partition_state, kept, own=False)
             self.refresh_queue(queue)
-
-    # Finding.
-
-    def queue(self, name: str) -> QueueState:
-        self.check_open()
-        found = self.queues.get(check_text("queue", name))
-        if found is None:
-            raise QueueNotFound(name)
-        return found
-
-    def partition(self, queue: str, name: str) -> PartitionState:
-        found = self.queue(queue).partitions.get(check_text("partition", name))
-        if found is None:
-            raise PartitionNotFound(queue, name)
-        return found
-
-    def partitions_of(self, queue: str, only: str | None) -> list[PartitionState]:
-        """All partitions of a queue, or one that is named."""
-        if only is not None:
-            return [self.partition(queue, only)]
-        return list(self.queue(queue).partitions.values())
-
-    def group(self, queue: str, name: str) -> GroupState:
-        found = self.queue(queue).groups.get(check_text("group", name))
-        if found is None:
-            raise GroupNotFound(queue, name)
-        return found
-
-    def lease(self, lease_id: LeaseId, only: Collection[int] | None = None) -> list[Held]:
-        """The places that a lease holds, all or ``only`` in some partitions.
-
-        A partition that the lease itself has settled before is left out. ``LeaseLost`` if one
-        of them has run out or is with somebody else, or if it holds nothing any more.
-        """
-        holding = self._leases.get(lease_id)
-        if holding is None or (only is None and holding.broken):
-            raise LeaseLost(lease_id)
-        places = [p for p in holding.places if only is None or p[1].number in only]
-        now = self._store.clock.now()
-        for group, partition in places:
-            if not leases.is_live(group.consumer(partition), lease_id, now):
-                raise LeaseLost(lease_id)
-        if only is not None and len(places) != len(set(only) - holding.settled):
-            raise LeaseLost(lease_id)
-        return places
-
-    def holding(self, lease_id: LeaseId) -> list[Held]:
-        """The places that a lease holds, lost or not."""
-        holding = self._leases.get(lease_id)
-        return holding.places if holding else []
-
-    def check_open(self) -> None:
-        if self.closed:
-            raise Closed
 
     # Making.
 
@@ -141,7 +51,9 @@ class Catalogue:
             if found is None:
                 namespace, task = labels_of(name)
                 config = Queue(number=0, name=name, namespace=namespace, task=task)
-                found = self._add_queue(await self._store.put_queue(config))
+                stored = await self._store.put_queue(config, replace=False)
+                # Another server may have made it, and told of it, meanwhile.
+                found = self.queues.get(name) or self.add_queue(stored)
         return found
 
     async def configure(self, config: Queue) -> QueueState:
@@ -154,10 +66,8 @@ class Catalogue:
             stored = await self._store.put_queue(config)
             found = self.queues.get(config.name)
             if found is None:
-                return self._add_queue(stored)
-            found.config = stored
-        self.refresh_queue(found)
-        self.waiting.wake_all(ANY_QUEUE)
+                return self.add_queue(stored)
+            self.reconfigure(found, stored)
         return found
 
     async def ensure_partitions(
@@ -169,26 +79,21 @@ class Catalogue:
         if missing:
             found = await self._store.create_partitions(queue.config.number, missing)
             for made in found if self._is_known(queue) else ():
-                self.partitions[made.number] = queue.add(made)
-                for group in queue.groups:
-                    self.waiting.wake_all((queue.config.number, group, made.name))
+                self.adopt(queue, made)
         if any(name not in queue.partitions for name in names):
             raise QueueNotFound(queue.config.name)
         return {name: queue.partitions[name] for name in names}
 
-    async def ensure_group(
+    async def add_first_contact(
         self, queue: QueueState, subscription: Subscription, seeds: Sequence[StoredConsumer]
-    ) -> GroupState:
-        """The group, registered with these cursors at its first contact with the queue."""
-        if await self._store.subscribe(subscription, seeds) and self._is_known(queue):
-            group = GroupState(queue, subscription)
-            queue.groups[subscription.group] = group
-            for number, _, state in seeds:
-                self._put(group, self.partitions[number], state, own=False)
-            self.refresh_group(group)
-        if subscription.group not in queue.groups:
-            raise QueueNotFound(queue.config.name)
-        return queue.groups[subscription.group]
+    ) -> bool:
+        """Register a group with these cursors; False if it is, or if the queue is gone."""
+        if not await self._store.subscribe(subscription, seeds) or not self._is_known(queue):
+            return False
+        group = self.add_group(queue, subscription)
+        for number, _, state in seeds:
+            self.hear(group, self.partitions[number], state, own=False)
+        return True
 
     # Removing.
 
@@ -212,8 +117,7 @@ class Catalogue:
 
     def _set_changing(self, partition: PartitionState, changing: bool) -> None:
         partition.changing = changing
-        for group in partition.queue.groups.values():
-            self.scheduler.refresh(group, partition)
+        self.refresh_partition(partition)
 
     async def forget_queue(self, name: str) -> None:
         self.queue(name)
@@ -223,95 +127,13 @@ class Catalogue:
         # While it is being configured its name leads to it, and would lead to what is left of it.
         async with self._making.of(name):
             queue = self.queue(name)
-            del self.queues[name]
-            for group in queue.groups.values():
-                self._retire(group)
-            for partition in queue.partitions.values():
-                self.partitions.pop(partition.number, None)
+            self.drop_queue(queue)
             await self._store.delete_queue(queue.config.number)
 
     async def forget_group(self, group: GroupState) -> None:
-        del group.queue.groups[group.name]
-        self._retire(group)
+        self.drop_group(group)
         await to_the_end(self._store.delete_group(group.queue.config.number, group.name))
-
-    # Following the log.
-
-    def follow(self, changes: list[Change], commit: Commit) -> None:
-        for segment in commit.segments:
-            partition = self.partitions.get(segment.partition)
-            if partition is not None:
-                partition.append(segment)
-                self.cache.append(segment)
-                for group in partition.queue.groups.values():
-                    self.scheduler.refresh(group, partition)
-        for change, outcome in zip(changes, commit.outcomes, strict=True):
-            if isinstance(outcome, Applied) and not outcome.repeated:
-                self._follow_consumers(change)
-
-    def refresh_queue(self, queue: QueueState) -> None:
-        for group in queue.groups.values():
-            self.refresh_group(group)
-
-    def refresh_group(self, group: GroupState) -> None:
-        for partition in group.queue.partitions.values():
-            self.scheduler.refresh(group, partition)
-
-    def adjust(self, group: GroupState, partition: PartitionState, **hints: int) -> None:
-        """Note something about a group's state that is true, and not worth a write."""
-        known = group.consumers.get(partition.number) or group.consumer(partition)
-        group.consumers[partition.number] = replace(known, **hints)
-
-    def _follow_consumers(self, change: Change) -> None:
-        for update in change.consumers:
-            partition = self.partitions.get(update.partition)
-            group = partition and partition.queue.groups.get(update.group)
-            if partition and group:
-                self._put(group, partition, update.state, own=update.under_lease)
-                self.scheduler.refresh(group, partition)
-
-    def _put(
-        self, group: GroupState, partition: PartitionState, state: Consumer, *, own: bool
-    ) -> None:
-        """Replace a state. If that ends a lease, it was its ``own`` holder or somebody else."""
-        before = group.consumers.get(partition.number)
-        old = before.lease.id if before and before.lease else None
-        new = state.lease.id if state.lease else None
-        if old != new:
-            if old is not None:
-                self._unlink(old, group, partition, own=own)
-            if new is not None:
-                self._leases.setdefault(new, _Holding([])).places.append((group, partition))
-        group.put(partition, state)
-
-    def _unlink(
-        self, lease_id: LeaseId, group: GroupState, partition: PartitionState, *, own: bool
-    ) -> None:
-        holding = self._leases.get(lease_id)
-        if holding is None:
-            return
-        holding.places = [p for p in holding.places if p != (group, partition)]
-        if own:
-            holding.settled.add(partition.number)
-        else:
-            holding.broken = True
-        if not holding.places:
-            del self._leases[lease_id]
-
-    def _retire(self, group: GroupState) -> None:
-        for number, state in group.consumers.items():
-            partition = self.partitions.get(number)
-            if state.lease and partition:
-                self._unlink(state.lease.id, group, partition, own=False)
-        group.consumers.clear()
-        self.scheduler.forget(group)
 
     def _is_known(self, queue: QueueState) -> bool:
         """False if a queue was deleted, perhaps while the store was asked for something of it."""
         return self.queues.get(queue.config.name) is queue
-
-    def _add_queue(self, config: Queue) -> QueueState:
-        queue = self.queues[config.name] = QueueState(config)
-        self.waiting.wake_all(config.name)
-        self.waiting.wake_all(ANY_QUEUE)
-        return queue

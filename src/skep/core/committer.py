@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -30,14 +30,21 @@ class Committer:
     An idle committer flushes at once. What waits is bounded in bytes: past that a caller is
     told to come back, so that a slow store does not turn into memory.
 
-    ``follow`` is called with every commit, in order, before any caller hears of it.
+    ``follow`` is called with every commit, in order, before any caller hears of it, and then
+    ``explain``, so that who was refused because of another server knows what that did.
     """
 
     def __init__(
-        self, store: Store, follow: Callable[[list[Change], Commit], None], *, capacity: int
+        self,
+        store: Store,
+        follow: Callable[[list[Change], Commit], None],
+        explain: Callable[[list[Change], Commit], Awaitable[None]],
+        *,
+        capacity: int,
     ) -> None:
         self._store = store
         self._follow = follow
+        self._explain = explain
         self._capacity = capacity
         self._waiting: deque[_Submission] = deque()
         self._bytes = 0
@@ -106,6 +113,8 @@ class Committer:
         try:
             commit = await self._store.commit(changes)
             self._follow(changes, commit)
+            if self._store.shared:
+                await self._explain(changes, commit)
         except Exception as error:
             self._settle(taken)
             for submission in taken:
@@ -114,15 +123,18 @@ class Committer:
         else:
             self._settle(taken)
             for submission, result in zip(taken, commit.outcomes, strict=True):
-                if submission.outcome.done():
-                    continue
-                if isinstance(result, Unreadable):
-                    submission.outcome.set_exception(Corrupted(result.reason))
-                else:
-                    submission.outcome.set_result(result)
+                if not submission.outcome.done():
+                    _answer(submission.outcome, result)
 
     def _settle(self, taken: list[_Submission]) -> None:
         for submission in taken:
             self._bytes -= submission.weight
             if submission.settled:
                 submission.settled()
+
+
+def _answer(caller: asyncio.Future[Outcome], result: Outcome) -> None:
+    if isinstance(result, Unreadable):
+        caller.set_exception(Corrupted(result.reason))
+    else:
+        caller.set_result(result)

@@ -8,9 +8,10 @@ from uuid import uuid4
 from skep.core import lease as leases
 from skep.core.catalogue import Catalogue
 from skep.core.committer import Committer
+from skep.core.following import Following
 from skep.core.state import GroupState, PartitionState, QueueState
 from skep.core.whole import Locks, to_the_end
-from skep.errors import Conflict, Invalid
+from skep.errors import Conflict, Invalid, QueueNotFound
 from skep.model.address import MAX_OFFSET
 from skep.model.change import Applied, Change, ConsumerUpdate
 from skep.model.consumer import Consumer
@@ -32,10 +33,13 @@ _STEP = 500
 
 
 class Groups:
-    def __init__(self, store: Store, catalogue: Catalogue, committer: Committer) -> None:
+    def __init__(
+        self, store: Store, catalogue: Catalogue, committer: Committer, following: Following
+    ) -> None:
         self._store = store
         self._catalogue = catalogue
         self._committer = committer
+        self._following = following
         self._registering = Locks[tuple[int, str]]()
 
     # Where a group starts.
@@ -53,6 +57,8 @@ class Groups:
         self, queue: QueueState, name: str, mode: str, from_at: datetime | None
     ) -> GroupState:
         async with self._registering.of((queue.config.number, name)):
+            # It may have been elsewhere, and it starts behind what is there now.
+            await self._following.catch_up()
             known = queue.groups.get(name)
             if known is not None:
                 return known
@@ -66,7 +72,11 @@ class Groups:
                 created_at=self._store.clock.now(),
             )
             seeds = await self._seeds(queue, name, mode, start)
-            return await self._catalogue.ensure_group(queue, subscription, seeds)
+            if not await self._catalogue.add_first_contact(queue, subscription, seeds):
+                await self._following.catch_up()
+            if name not in queue.groups:
+                raise QueueNotFound(queue.config.name)
+            return queue.groups[name]
 
     async def _seeds(
         self, queue: QueueState, group: str, mode: str, start: Instant | None

@@ -26,7 +26,6 @@ from skep.model.operation import Ack, Keep, Operation, Push, Settlement, Transac
 from skep.store.protocol import Store
 
 ASIDE = f"{RESERVED}aside"
-_SPACE = "maintenance"
 _PUSHING, _POPPING = "pushing", "popping"
 _BATCH = 500
 _RETRY_SECONDS = 1.0
@@ -57,6 +56,8 @@ class Queue(Protocol):
 class Maintenance:
     """``pushing`` and ``popping`` say what is in maintenance."""
 
+    SPACE = "maintenance"
+
     def __init__(self, store: Store, catalogue: Catalogue, queue: Queue, limits: Limits) -> None:
         self._store = store
         self._catalogue = catalogue
@@ -79,7 +80,7 @@ class Maintenance:
         return self.pushing or self._bringing is not None
 
     async def load(self) -> None:
-        entries = await self._store.find_entries(_SPACE, [_PUSHING, _POPPING])
+        entries = await self._store.find_entries(self.SPACE, [_PUSHING, _POPPING])
         on = {entry.key for entry in entries}
         self.pushing, self.popping = _PUSHING in on, _POPPING in on
         self._bring_back()
@@ -140,7 +141,7 @@ class Maintenance:
 
     async def _note(self, what: str, on: bool) -> None:
         value = b"on" if on else None
-        await self._queue.transact([Keep([EntryUpdate(space=_SPACE, key=what, value=value)])])
+        await self._queue.transact([Keep([EntryUpdate(space=self.SPACE, key=what, value=value)])])
 
     def _bring_back(self) -> None:
         """Deliver what lies aside, if it is time and nobody does."""

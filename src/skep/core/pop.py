@@ -8,6 +8,7 @@ import msgspec
 
 from skep.core.catalogue import Catalogue
 from skep.core.claim import Take
+from skep.core.following import Following
 from skep.core.groups import Groups, check_mode
 from skep.core.limits import Limits
 from skep.core.queues import Queues
@@ -17,7 +18,7 @@ from skep.core.waiting import ANY_QUEUE, Place, Sleeper
 from skep.errors import Invalid, QueueNotFound
 from skep.model.message import Delivery
 from skep.model.names import SECOND, check_count, from_datetime
-from skep.store.clock import Clock
+from skep.store.protocol import Store
 
 
 class PopRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,10 +58,18 @@ class PopRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 class Popping:
     def __init__(
-        self, clock: Clock, catalogue: Catalogue, queues: Queues, groups: Groups, taking: Taking
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        following: Following,
+        queues: Queues,
+        groups: Groups,
+        taking: Taking,
     ) -> None:
-        self._clock = clock
+        self._clock = store.clock
+        self._shared = store.shared
         self._catalogue = catalogue
+        self._following = following
         self._queues = queues
         self._groups = groups
         self._taking = taking
@@ -75,6 +84,7 @@ class Popping:
 
     async def _pop(self, request: PopRequest, sleeper: Sleeper) -> Delivery | None:
         until = self._clock.now() + int(request.wait * SECOND)
+        is_new = not self._shared
         while True:
             groups = await self._candidates(request)
             only = self._only(request, groups)
@@ -90,6 +100,11 @@ class Popping:
                         lease_seconds=request.lease_seconds,
                     ),
                 )
+            if delivery is None and not is_new and not self._catalogue.waiting.closed:
+                # What was pushed before this was asked is found, whoever took the push.
+                is_new = True
+                await self._following.catch_up()
+                continue
             if delivery is not None or self._catalogue.waiting.closed or self._clock.now() >= until:
                 return delivery
             sleeper.pass_on()

@@ -6,7 +6,8 @@ from random import Random
 from msgspec.structs import replace
 
 from skep.core import ack, lease as leases
-from skep.core.catalogue import Catalogue, Held
+from skep.core.catalogue import Catalogue
+from skep.core.holding import Held
 from skep.core.state import GroupState, PartitionState
 from skep.errors import Invalid, LeaseLost
 from skep.model.address import MAX_OFFSET, MAX_PARTITION
@@ -119,7 +120,7 @@ class Settling:
 
     def _held(self, plan: Plan, lease_id: LeaseId, only: Collection[int] | None) -> list[Held]:
         """What a lease holds when the acks on their way are done, all or ``only`` a part of it."""
-        places = self._catalogue.lease(lease_id, only)
+        places = self._catalogue.holdings.live(lease_id, only)
         alive = self._alive(plan, lease_id)
         if not alive:
             raise LeaseLost(lease_id)
@@ -129,7 +130,7 @@ class Settling:
         now = self._clock.now()
         return {
             place
-            for place in self._catalogue.holding(lease_id)
+            for place in self._catalogue.holdings.of(lease_id)
             if leases.is_live(plan.consumer(*place), lease_id, now)
         }
 
@@ -141,7 +142,7 @@ class Settling:
         """
         now = self._clock.now()
         ends: list[Instant] = []
-        held = self._catalogue.lease(lease_id)
+        held = self._catalogue.holdings.live(lease_id)
         for group, partition in held:
             state = leases.extend(plan.consumer(group, partition), seconds=seconds, now=now)
             if state.lease is not None:

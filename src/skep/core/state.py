@@ -15,7 +15,6 @@ from skep.model.change import ConsumerUpdate, GiveUp
 from skep.model.consumer import Consumer
 from skep.model.names import Instant, Offset
 from skep.model.queue import Partition, Queue, Subscription
-from skep.model.segment import Segment
 
 _NUMBER = (1 << 64) - 1
 
@@ -45,14 +44,15 @@ class PartitionState:
         self.changing = False
         """Its beginning is being removed: what is in the store is not what we know of it."""
 
-    def append(self, segment: Segment) -> None:
-        if self.start == self.end:
-            self.first_at = segment.created_at
-        self.end = segment.end
-        self.newest_at = segment.created_at
-        self.queue.kept += len(segment.columns)
+    def grow(self, end: Offset, created_at: Instant) -> None:
+        """Messages were appended up to ``end``."""
+        start, self.end = self.end, end
+        if self.start == start:
+            self.first_at = created_at
+        self.newest_at = created_at
+        self.queue.kept += end - start
         for group in self.queue.groups.values():
-            group.follow(self, segment)
+            group.follow(self, start, created_at)
 
     def truncate(self, start: Offset, first_at: Instant) -> None:
         groups = list(self.queue.groups.values())
@@ -141,16 +141,16 @@ class GroupState:
             attempts=attempts,
         )
 
-    def follow(self, partition: PartitionState, segment: Segment) -> None:
-        """A segment was appended: it counts, and whoever had read all knows its age exactly."""
-        self.backlog += len(segment.columns)
+    def follow(self, partition: PartitionState, start: Offset, created_at: Instant) -> None:
+        """A partition has grown: that counts, and whoever had read all knows its age exactly."""
+        self.backlog += partition.end - start
         known = self.consumers.get(partition.number)
         if known is None:
             return
-        if known.cursor >= segment.start:
-            known = replace(known, oldest_at=segment.created_at)
-        elif known.lease and known.run_end == segment.start:
-            known = replace(known, lease=replace(known.lease, next_at=segment.created_at))
+        if known.cursor >= start:
+            known = replace(known, oldest_at=created_at)
+        elif known.lease and known.run_end == start:
+            known = replace(known, lease=replace(known.lease, next_at=created_at))
         else:
             return
         self.consumers[partition.number] = known

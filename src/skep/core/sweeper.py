@@ -60,7 +60,8 @@ class Sweeper:
         while True:
             await asyncio.sleep(interval)
             try:
-                await self.sweep()
+                if await self._store.take_duty("sweep", 3 * interval):
+                    await self.sweep()
             except Exception:
                 _log.exception("sweeping stopped early; it starts again in %s s", interval)
 

@@ -8,13 +8,14 @@ from typing import TypeVar
 import msgspec
 
 from skep.core.committer import Committer
+from skep.core.following import Following
 from skep.core.limits import Limits
 from skep.core.push import Batch, Pushing
 from skep.core.reading import Reading
 from skep.core.settle import Plan, Settling
 from skep.core.state import Room
 from skep.core.whole import Locks, to_the_end
-from skep.errors import Conflict, Invalid, KeyReused, QueueNotFound
+from skep.errors import Conflict, Invalid, KeyReused, LeaseLost, QueueNotFound
 from skep.model.change import (
     Append,
     Appended,
@@ -63,6 +64,7 @@ class Transacting:
         self,
         store: Store,
         committer: Committer,
+        following: Following,
         pushing: Pushing,
         settling: Settling,
         reading: Reading,
@@ -72,6 +74,7 @@ class Transacting:
         self._reading = reading
         self._store = store
         self._committer = committer
+        self._following = following
         self._pushing = pushing
         self._settling = settling
         self._limits = limits
@@ -114,7 +117,7 @@ class Transacting:
             return list(self._settle(plan, asked.operations))
 
         # Whatever stands against it is found before a queue or a partition is made for it.
-        build(Plan())
+        await self._plan(build)
         self._committer.check(sum(batch.weight for batch in batches))
         for batch in batches:
             await self._pushing.check(batch)
@@ -143,8 +146,7 @@ class Transacting:
         room = room or Room()
         for _ in range(_ATTEMPTS):
             try:
-                plan = Plan()
-                result = build(plan)
+                plan, result = await self._plan(build)
                 change = plan.change(key)
             except BaseException:
                 room.give_back()
@@ -155,6 +157,19 @@ class Transacting:
             if isinstance(outcome, Applied | Gone | Reused):
                 return outcome, result
         raise Conflict("others keep changing the same partitions; try again")
+
+    async def _plan(self, build: Callable[[Plan], T]) -> tuple[Plan, T]:
+        """What ``build`` makes of the present state."""
+        plan = Plan()
+        try:
+            return plan, build(plan)
+        except LeaseLost:
+            if not self._store.shared:
+                raise
+        # Another server may have given or extended it.
+        await self._following.catch_up()
+        plan = Plan()
+        return plan, build(plan)
 
     async def _answer_again(self, asked: _Asked, earlier: Outcome) -> Transaction:
         """The answer of the first time, without the ids that were chosen this time."""

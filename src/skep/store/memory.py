@@ -21,6 +21,7 @@ from skep.model.names import Instant, Offset
 from skep.model.queue import Partition, Queue, Removal, Subscription
 from skep.model.segment import Segment, until_enough
 from skep.model.trace import TraceEvent, TraceName
+from skep.store.alone import Alone
 from skep.store.clock import Clock, SystemClock
 from skep.store.protocol import GivenUp, StoredConsumer, StoreStats
 from skep.store.round import Recorded, judge
@@ -28,9 +29,7 @@ from skep.store.round import Recorded, judge
 _TRUNCATE_STEP = 100
 
 
-class MemoryStore:
-    lane = 0
-
+class MemoryStore(Alone):
     def __init__(self, *, clock: Clock | None = None) -> None:
         self.clock = clock or SystemClock()
         self._id = str(uuid4())
@@ -115,9 +114,11 @@ class MemoryStore:
 
     # The catalogue.
 
-    async def put_queue(self, queue: Queue) -> Queue:
+    async def put_queue(self, queue: Queue, *, replace: bool = True) -> Queue:
         for known in self._queues.values():
             if known.name == queue.name:
+                if not replace:
+                    return known
                 queue = msgspec.structs.replace(
                     queue, number=known.number, created_at=known.created_at
                 )

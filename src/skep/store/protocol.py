@@ -1,6 +1,6 @@
 """What the broker needs from a database, and nothing else."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -9,6 +9,7 @@ from skep.model.consumer import Consumer
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
 from skep.model.entry import Entry
 from skep.model.names import Instant, Offset
+from skep.model.news import News
 from skep.model.queue import Partition, Queue, Removal, Subscription
 from skep.model.segment import Segment
 from skep.model.trace import TraceEvent, TraceName
@@ -50,6 +51,8 @@ class Store(Protocol):
     """
 
     clock: Clock
+    shared: bool
+    """Whether other servers may use it at the same time: then there is news of them."""
     lane: int
     """The track of the journal that this process commits through."""
 
@@ -64,8 +67,11 @@ class Store(Protocol):
 
     # The catalogue.
 
-    async def put_queue(self, queue: Queue) -> Queue:
-        """Create the queue or replace its configuration, by name; return it with its number."""
+    async def put_queue(self, queue: Queue, *, replace: bool = True) -> Queue:
+        """Create the queue or replace its configuration, by name; return it with its number.
+
+        Without ``replace`` one that exists stays as it is.
+        """
         ...
 
     async def delete_queue(self, queue: int) -> None:
@@ -138,6 +144,23 @@ class Store(Protocol):
         Forwards they begin with the one that holds ``position``, backwards with the one that
         holds the message before it. What retention removed is left out.
         """
+        ...
+
+    # News.
+
+    async def news_heads(self) -> dict[int, int]:
+        """The number of the last news of each lane."""
+        ...
+
+    async def news(self, seen: Mapping[int, int]) -> list[News]:
+        """What the other lanes told behind these numbers, or from the first on; in order.
+
+        Old news are dropped after a while: then the first that is left has a higher number.
+        """
+        ...
+
+    async def take_duty(self, name: str, seconds: float) -> bool:
+        """Whether this server is the one to do something, for the next so many seconds."""
         ...
 
     # Removing.

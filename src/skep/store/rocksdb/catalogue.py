@@ -35,8 +35,10 @@ class CatalogueRows(Rows):
             for queue in (_queue(value) for _, value in self._db.scan(b"q", b"r"))
         }
 
-    async def put_queue(self, queue: Queue) -> Queue:
+    async def put_queue(self, queue: Queue, *, replace: bool = True) -> Queue:
         known = next((q for q in self._queues.values() if q.name == queue.name), None)
+        if known and not replace:
+            return known
         queue = msgspec.structs.replace(
             queue,
             number=known.number if known else self.next_number(),

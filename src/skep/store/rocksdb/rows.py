@@ -6,6 +6,7 @@ from uuid import uuid4
 from rocksdict import WriteBatch
 
 from skep.errors import Corrupted
+from skep.store.alone import Alone
 from skep.store.clock import Clock, SystemClock
 from skep.store.rocksdb import keys
 from skep.store.rocksdb.database import Database
@@ -13,15 +14,13 @@ from skep.store.rocksdb.database import Database
 FORMAT = b"1"
 
 
-class Rows:
+class Rows(Alone):
     """The base of the files that each hold one kind of rows; ``RocksStore`` is all of them.
 
     Everything is judged and written on the thread of the event loop, so reads between two
     ``await`` see a state that nobody else changes. What is read may not be durable yet;
     whoever must not show it waits for the commit that made it.
     """
-
-    lane = 0
 
     def __init__(self, path: Path, *, clock: Clock | None = None) -> None:
         self._db = Database(path)

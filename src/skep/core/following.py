@@ -1,0 +1,170 @@
+"""Keeping abreast of the other servers that share the store.
+
+What is known here is led by this server's own commits. Those of the others are heard of as news: a
+number after the other for each lane, so that none is missed, asked for several times a second, and
+at once by whoever finds that what is stored is not what is known. What is heard twice, or late,
+does no harm: offsets only grow, and states have versions.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from skep.core.catalogue import Catalogue
+from skep.core.renewing import Renewing
+from skep.errors import SkepError
+from skep.model.change import Change, Commit, Gone, Stale
+from skep.model.news import Cut, Grown, Happened, Moved, News
+from skep.store.protocol import Store
+
+_log = logging.getLogger("skep.following")
+
+
+class Following:
+    def __init__(self, store: Store, catalogue: Catalogue) -> None:
+        self._store = store
+        self._catalogue = catalogue
+        self._renewing = Renewing(store, catalogue)
+        self._seen: dict[int, int] = {}
+        self._looking = asyncio.Lock()
+        self._next: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._spaces: dict[str, Callable[[], Awaitable[None]]] = {}
+
+    def when_changed(self, space: str, call: Callable[[], Awaitable[None]]) -> None:
+        """Let ``call`` look at the entries of a space again when another server changed some."""
+        self._spaces[space] = call
+
+    async def begin(self) -> None:
+        """From here on news count: to be called before anything is loaded."""
+        self._seen = await self._store.news_heads()
+
+    def start(self, interval: float) -> None:
+        if self._store.shared:
+            self._task = asyncio.create_task(self._run(interval))
+
+    async def stop(self) -> None:
+        tasks = [task for task in (self._task, self._next) if task]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def catch_up(self) -> None:
+        """Return when all is known that was committed before the call."""
+        if not self._store.shared:
+            return
+        # One that has begun to look may have looked too early.
+        if self._next is None:
+            self._next = asyncio.create_task(self._look())
+        await asyncio.shield(self._next)
+
+    async def explain(self, changes: Sequence[Change], commit: Commit) -> None:
+        """See to it that whoever was refused for what another server did can decide again.
+
+        If nobody told of what stands in the way, an operator did it with SQL: then all that the
+        change is about is read again.
+        """
+        refused = [
+            (change, outcome)
+            for change, outcome in zip(changes, commit.outcomes, strict=True)
+            if isinstance(outcome, Gone | Stale)
+        ]
+        if not refused:
+            return
+        await self.catch_up()
+        for queue in {q for change, outcome in refused for q in self._untold(change, outcome)}:
+            await self._renewing.renew(queue)
+
+    def _untold(self, change: Change, outcome: object) -> set[int]:
+        if isinstance(outcome, Gone):
+            return {each.queue for each in change.appends} | {u.queue for u in change.consumers}
+        return {
+            update.queue
+            for update in change.consumers
+            if self._version(update.partition, update.group) == update.expected
+        }
+
+    def _version(self, partition: int, group: str) -> int | None:
+        known = self._catalogue.partitions.get(partition)
+        state = known and known.queue.groups.get(group)
+        return state.consumer(known).version if known and state else None
+
+    async def _run(self, interval: float) -> None:
+        failed = False
+        while True:
+            await asyncio.sleep(interval)
+            try:
+                await self.catch_up()
+                failed = False
+            except SkepError as error:
+                if not failed:
+                    _log.warning("nothing is heard of the other servers: %s", error)
+                failed = True
+
+    async def _look(self) -> None:
+        async with self._looking:
+            self._next = None
+            news = await self._store.news(self._seen)
+            if any(each.number != self._seen.get(each.lane, 0) + 1 for each in _firsts(news)):
+                await self._start_over()
+                return
+            await self._hear([each.happened for each in news])
+            self._seen.update({each.lane: each.number for each in news})
+
+    async def _start_over(self) -> None:
+        _log.warning("news of the other servers were missed: all is read again")
+        self._seen = await self._store.news_heads()
+        await self._renewing.renew_all()
+        for call in self._spaces.values():
+            await call()
+
+    async def _hear(self, news: list[Happened]) -> None:
+        """First what there is, then what became of it: one lane may tell of what another made."""
+        for queue in {number for each in news for number in each.queues}:
+            await self._renewing.look_at(queue)
+        for partition in [partition for each in news for partition in each.born]:
+            await self._renewing.add(partition)
+        for each in news:
+            await self._apply(each)
+        for space in {space for each in news for space in each.spaces}:
+            if space in self._spaces:
+                await self._spaces[space]()
+
+    async def _apply(self, happened: Happened) -> None:
+        for grown in happened.grown:
+            self._grow(grown)
+        for cut in happened.cut:
+            self._cut(cut)
+        for moved in happened.moved:
+            await self._move(moved)
+        for partition in happened.blanked:
+            self._catalogue.cache.drop(partition)
+
+    def _grow(self, grown: Grown) -> None:
+        partition = self._catalogue.partitions.get(grown.partition)
+        if partition is not None and grown.end > partition.end:
+            partition.grow(grown.end, grown.newest_at)
+            self._catalogue.refresh_partition(partition)
+
+    def _cut(self, cut: Cut) -> None:
+        partition = self._catalogue.partitions.get(cut.partition)
+        if partition is not None and cut.start > partition.start:
+            partition.truncate(cut.start, cut.first_at)
+            self._catalogue.refresh_partition(partition)
+
+    async def _move(self, moved: Moved) -> None:
+        partition = self._catalogue.partitions.get(moved.partition)
+        if partition is None:
+            return
+        group = partition.queue.groups.get(moved.group)
+        if group is None or group.subscription.id != moved.subscription:
+            await self._renewing.look_at(partition.queue.config.number)
+            group = partition.queue.groups.get(moved.group)
+        if group is not None and group.subscription.id == moved.subscription:
+            self._catalogue.hear(group, partition, moved.state, own=moved.own)
+
+
+def _firsts(news: Sequence[News]) -> list[News]:
+    """The first that each lane tells."""
+    return list({each.lane: each for each in reversed(news)}.values())

@@ -1,0 +1,194 @@
+"""The queues as this process knows them."""
+
+from msgspec.structs import replace
+
+from skep.core.cache import TailCache
+from skep.core.holding import Holdings
+from skep.core.scheduler import Scheduler
+from skep.core.state import GroupState, PartitionState, QueueState
+from skep.core.waiting import ANY_QUEUE, Waiting
+from skep.errors import Closed, GroupNotFound, PartitionNotFound, QueueNotFound
+from skep.model.change import Applied, Change, Commit
+from skep.model.consumer import Consumer
+from skep.model.names import check_text
+from skep.model.queue import Partition, Queue, Subscription
+from skep.store.clock import Clock
+
+
+class Known:
+    """Finds queues, partitions and groups; who waits for one hears of what happens to it.
+
+    ``follow`` is told of every commit of this process, ``hear`` and its neighbours of what others
+    stored.
+    """
+
+    def __init__(self, clock: Clock, *, cache_bytes: int) -> None:
+        self.closed = False
+        self.queues: dict[str, QueueState] = {}
+        self.partitions: dict[int, PartitionState] = {}
+        self.cache = TailCache(cache_bytes)
+        self.holdings = Holdings(clock)
+        self.waiting = Waiting(clock)
+        self.scheduler = Scheduler(clock, self.waiting, self.partitions)
+
+    def close(self) -> None:
+        """Let everybody who waits go home empty-handed, and nobody come in."""
+        self.closed = True
+        self.scheduler.close()
+        self.waiting.close()
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise Closed
+
+    # Finding.
+
+    def queue(self, name: str) -> QueueState:
+        self.check_open()
+        found = self.queues.get(check_text("queue", name))
+        if found is None:
+            raise QueueNotFound(name)
+        return found
+
+    def partition(self, queue: str, name: str) -> PartitionState:
+        found = self.queue(queue).partitions.get(check_text("partition", name))
+        if found is None:
+            raise PartitionNotFound(queue, name)
+        return found
+
+    def partitions_of(self, queue: str, only: str | None) -> list[PartitionState]:
+        """All partitions of a queue, or one that is named."""
+        if only is not None:
+            return [self.partition(queue, only)]
+        return list(self.queue(queue).partitions.values())
+
+    def group(self, queue: str, name: str) -> GroupState:
+        found = self.queue(queue).groups.get(check_text("group", name))
+        if found is None:
+            raise GroupNotFound(queue, name)
+        return found
+
+    # What there is.
+
+    def add_queue(self, config: Queue) -> QueueState:
+        queue = self.queues[config.name] = QueueState(config)
+        self.waiting.wake_all(config.name)
+        self.waiting.wake_all(ANY_QUEUE)
+        return queue
+
+    def reconfigure(self, queue: QueueState, config: Queue) -> None:
+        queue.config = config
+        self.refresh_queue(queue)
+        self.waiting.wake_all(ANY_QUEUE)
+
+    def drop_queue(self, queue: QueueState) -> None:
+        del self.queues[queue.config.name]
+        for group in queue.groups.values():
+            self._retire(group)
+        for partition in queue.partitions.values():
+            self.partitions.pop(partition.number, None)
+
+    def adopt(self, queue: QueueState, stored: Partition) -> None:
+        """Know a partition as it is stored, which may be more than is known of it."""
+        known = self.partitions[stored.number] = queue.add(stored)
+        if stored.start > known.start:
+            known.truncate(stored.start, stored.first_at)
+        if stored.end > known.end:
+            known.grow(stored.end, stored.newest_at)
+        for group in queue.groups.values():
+            self.waiting.wake_all((queue.config.number, group.name, stored.name))
+            self.scheduler.refresh(group, known)
+
+    def drop_partition(self, partition: PartitionState) -> None:
+        queue = partition.queue
+        for group in queue.groups.values():
+            self.forget_consumer(group, partition)
+            group.backlog -= partition.end - partition.start
+            group.ready.discard(partition.number)
+        queue.kept -= partition.end - partition.start
+        del queue.partitions[partition.name]
+        del self.partitions[partition.number]
+
+    def add_group(self, queue: QueueState, subscription: Subscription) -> GroupState:
+        group = queue.groups[subscription.group] = GroupState(queue, subscription)
+        self.refresh_group(group)
+        return group
+
+    def drop_group(self, group: GroupState) -> None:
+        del group.queue.groups[group.name]
+        self._retire(group)
+
+    def hear(
+        self, group: GroupState, partition: PartitionState, state: Consumer, *, own: bool
+    ) -> None:
+        """Take a state over that is stored, if it is newer than what is known."""
+        known = group.consumers.get(partition.number)
+        if known is None or known.version < state.version:
+            self._put(group, partition, state, own=own)
+            self.scheduler.refresh(group, partition)
+
+    def forget_consumer(self, group: GroupState, partition: PartitionState) -> None:
+        """A state is not there any more: the group begins anew in the partition."""
+        state = group.consumers.get(partition.number)
+        if state is None:
+            return
+        if state.lease:
+            self.holdings.end(state.lease.id, (group, partition), own=False)
+        group.put(partition, Consumer(cursor=partition.start, oldest_at=partition.first_at))
+        del group.consumers[partition.number]
+
+    # Following the log.
+
+    def follow(self, changes: list[Change], commit: Commit) -> None:
+        for segment in commit.segments:
+            partition = self.partitions.get(segment.partition)
+            if partition is not None:
+                self.cache.append(segment)
+                # Another server may have told of what it put behind it already.
+                if segment.end > partition.end:
+                    partition.grow(segment.end, segment.created_at)
+                self.refresh_partition(partition)
+        for change, outcome in zip(changes, commit.outcomes, strict=True):
+            if isinstance(outcome, Applied) and not outcome.repeated:
+                self._follow_consumers(change)
+
+    def refresh_partition(self, partition: PartitionState) -> None:
+        for group in partition.queue.groups.values():
+            self.scheduler.refresh(group, partition)
+
+    def refresh_queue(self, queue: QueueState) -> None:
+        for group in queue.groups.values():
+            self.refresh_group(group)
+
+    def refresh_group(self, group: GroupState) -> None:
+        for partition in group.queue.partitions.values():
+            self.scheduler.refresh(group, partition)
+
+    def adjust(self, group: GroupState, partition: PartitionState, **hints: int) -> None:
+        """Note something about a group's state that is true, and not worth a write."""
+        known = group.consumers.get(partition.number) or group.consumer(partition)
+        group.consumers[partition.number] = replace(known, **hints)
+
+    def _follow_consumers(self, change: Change) -> None:
+        for update in change.consumers:
+            partition = self.partitions.get(update.partition)
+            group = partition and partition.queue.groups.get(update.group)
+            if partition and group:
+                self._put(group, partition, update.state, own=update.under_lease)
+                self.scheduler.refresh(group, partition)
+
+    def _put(
+        self, group: GroupState, partition: PartitionState, state: Consumer, *, own: bool
+    ) -> None:
+        """Replace a state. If that ends a lease, it was its ``own`` holder or somebody else."""
+        before = group.consumers.get(partition.number)
+        self.holdings.follow((group, partition), before, state, own=own)
+        group.put(partition, state)
+
+    def _retire(self, group: GroupState) -> None:
+        for number, state in group.consumers.items():
+            partition = self.partitions.get(number)
+            if state.lease and partition:
+                self.holdings.end(state.lease.id, (group, partition), own=False)
+        group.consumers.clear()
+        self.scheduler.forget(group)

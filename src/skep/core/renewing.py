@@ -1,0 +1,91 @@
+"""Reading again what the store knows of a queue, where that may be more than is known here."""
+
+from skep.core.catalogue import Catalogue
+from skep.core.state import GroupState, QueueState
+from skep.model.queue import Partition, Queue, Subscription
+from skep.store.protocol import Store
+
+
+class Renewing:
+    def __init__(self, store: Store, catalogue: Catalogue) -> None:
+        self._store = store
+        self._catalogue = catalogue
+
+    async def look_at(self, number: int) -> QueueState | None:
+        """See whether a queue exists, how it is configured, and which groups it has."""
+        config = {queue.number: queue for queue in await self._store.queues()}.get(number)
+        known = self._known(number)
+        if config is None:
+            if known is not None:
+                self._catalogue.drop_queue(known)
+            return None
+        if known is None:
+            return await self._adopt(config)
+        if known.config != config:
+            self._catalogue.reconfigure(known, config)
+        await self._look_at_groups(known)
+        return known
+
+    async def renew(self, number: int) -> None:
+        """Read all of a queue again."""
+        queue = await self.look_at(number)
+        if queue is None:
+            return
+        stored = {each.number: each for each in await self._store.partitions(number)}
+        for gone in [p for p in queue.partitions.values() if p.number not in stored]:
+            self._catalogue.drop_partition(gone)
+        for partition in stored.values():
+            self._catalogue.adopt(queue, partition)
+        await self._renew_consumers(queue)
+
+    async def renew_all(self) -> None:
+        numbers = {queue.number for queue in await self._store.queues()}
+        known = {queue.config.number for queue in self._catalogue.queues.values()}
+        for number in numbers | known:
+            await self.renew(number)
+
+    async def add(self, partition: Partition) -> None:
+        """A partition that another server made."""
+        queue = self._known(partition.queue) or await self.look_at(partition.queue)
+        if queue is not None:
+            self._catalogue.adopt(queue, partition)
+
+    async def _adopt(self, config: Queue) -> QueueState:
+        queue = self._catalogue.add_queue(config)
+        for partition in await self._store.partitions(config.number):
+            self._catalogue.adopt(queue, partition)
+        await self._look_at_groups(queue)
+        return queue
+
+    async def _look_at_groups(self, queue: QueueState) -> None:
+        stored = {each.group: each for each in await self._store.subscriptions(queue.config.number)}
+        for group in list(queue.groups.values()):
+            if not _is(group, stored.get(group.name)):
+                self._catalogue.drop_group(group)
+        new = [each for each in stored.values() if each.group not in queue.groups]
+        for subscription in new:
+            self._catalogue.add_group(queue, subscription)
+        if new:
+            await self._renew_consumers(queue)
+
+    async def _renew_consumers(self, queue: QueueState) -> None:
+        stored = {
+            (number, name): state
+            for number, name, state in await self._store.consumers(queue.config.number)
+        }
+        for group in queue.groups.values():
+            for number in [n for n in group.consumers if (n, group.name) not in stored]:
+                self._catalogue.forget_consumer(group, self._catalogue.partitions[number])
+        for (number, name), state in stored.items():
+            partition, found = self._catalogue.partitions.get(number), queue.groups.get(name)
+            if partition is not None and found is not None:
+                self._catalogue.hear(found, partition, state, own=False)
+        self._catalogue.refresh_queue(queue)
+
+    def _known(self, number: int) -> QueueState | None:
+        queues = self._catalogue.queues.values()
+        return next((queue for queue in queues if queue.config.number == number), None)
+
+
+def _is(group: GroupState, subscription: Subscription | None) -> bool:
+    return subscription is not None and subscription.id == group.subscription.id
