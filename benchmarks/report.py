@@ -19,12 +19,13 @@ class Report:
     def title(self, text: str) -> None:
         print(f"\n{text}\n{'-' * len(text)}", flush=True)
 
-    def rate(
-        self, name: str, rate: float, *, beside: float | None = None, what: str = "bare"
-    ) -> None:
+    def rate(self, name: str, rate: float, *, ratio: float | None = None, of: str = "bare") -> None:
         self.figures[name] = round(rate)
-        ratio = f"{rate / beside:8.2f} of {what}" if beside else ""
-        print(f"  {name:44} {rate:12,.0f} messages/s {ratio}", flush=True)
+        beside = ""
+        if ratio is not None:
+            self.figures[f"{name}, of {of}"] = round(ratio, 2)
+            beside = f"{ratio:8.2f} of {of}"
+        print(f"  {name:44} {rate:12,.0f} messages/s {beside}", flush=True)
 
     def save(self, path: Path | None) -> None:
         """Keep the figures with the machine they are of, if there is a place for them."""
