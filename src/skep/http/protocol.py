@@ -108,6 +108,8 @@ class DoorProtocol(HttpToolsProtocol):
         self.transport.write(b"".join(parts))
         cycle.response_started = cycle.response_complete = True
         cycle.message_event.set()
+        # It leads back here: without this every request were left to the garbage collector.
+        del cycle.scope["extensions"]
         if not cycle.keep_alive:
             self.transport.close()
         self.on_response_complete()
