@@ -28,7 +28,7 @@ _NOT_DAMAGE = ("LOCK:", "Permission denied", "No space left", "Too many open fil
 
 
 class Database:
-    """An open directory. Writing is done on one thread; only the sync has its own.
+    """An open directory. Writing is done on one thread; a sync that takes long has its own.
 
     ``flush_wal`` gives the interpreter away while the disk works, which ``write`` with
     ``sync`` does not. After a write or a sync has failed, nobody can know what is on
@@ -131,7 +131,7 @@ class Database:
     async def sync(self) -> None:
         """Make durable what has been written."""
         try:
-            await self._syncer.wait()
+            await self._syncer.sync()
         except Exception as error:
             raise self._failed(error) from error
 
