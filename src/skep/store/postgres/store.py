@@ -1,0 +1,45 @@
+"""The store protocol over PostgreSQL."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+import asyncpg
+
+from skep.errors import Invalid
+from skep.model.change import Change, Commit
+from skep.store.postgres.letters import EntryRows, LetterRows, TraceRows
+from skep.store.postgres.looking import look
+from skep.store.postgres.removing import RemovingRows
+from skep.store.postgres.writing import write
+from skep.store.protocol import StoreStats
+from skep.store.round import judge
+
+
+class PostgresStore(RemovingRows, LetterRows, TraceRows, EntryRows):
+    """One database, several servers, a lane for each."""
+
+    async def commit(self, changes: Sequence[Change]) -> Commit:
+        if not changes:
+            return Commit([], [])
+        done = await (await self._db()).commit(partial(self._commit, changes))
+        self.lane = self._lane.number
+        return done
+
+    async def _commit(self, changes: Sequence[Change], connection: asyncpg.Connection) -> Commit:
+        asked_at = self._told.steady()
+        known = await look(connection, changes, self._lane)
+        now = self._time(known.now, asked_at)
+        lane = self._lane.number
+        round_, outcomes = judge(known, changes, lane=lane, now=now)
+        segments = round_.segments()
+        await write(connection, round_, segments, known, lane)
+        return Commit(outcomes, segments)
+
+    async def stats(self) -> StoreStats:
+        (found,) = await (await self._db()).fetch("statistics")
+        return StoreStats(str(found[0]), found[1], found[2])
+
+    async def backup(self, path: Path) -> NoReturn:
+        raise Invalid("path", "PostgreSQL is backed up with pg_dump or pg_basebackup")
