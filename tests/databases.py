@@ -10,6 +10,7 @@ from collections.abc import Coroutine
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
+from types import SimpleNamespace
 from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
@@ -30,11 +31,36 @@ SELECT quote_ident(relname) FROM pg_class
    AND relname NOT IN ('migration', 'store')
 """
 
+_END_OTHERS = """
+SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+ WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+"""
+
+
+def _ask_for_types_once() -> None:
+    """Let the driver keep what PostgreSQL told it of its types.
+
+    It asks anew on every connection what an array of numbers is, which takes longer than most
+    tests. What one server said holds for all connections to it.
+    """
+    ask = asyncpg.Connection._introspect_types  # type: ignore[attr-defined]
+    told: dict[frozenset[int], Any] = {}
+
+    async def look_up(self: asyncpg.Connection, types: set[int], timeout: float) -> Any:
+        asked = frozenset(types)
+        if asked not in told:
+            told[asked], statement = await ask(self, types, timeout)
+            return told[asked], statement
+        return told[asked], SimpleNamespace(name="not asked")
+
+    asyncpg.Connection._introspect_types = look_up  # type: ignore[attr-defined]
+
 
 class Databases:
     """Databases on one server, made from code that is not asynchronous."""
 
     def __init__(self) -> None:
+        _ask_for_types_once()
         self._loop = asyncio.new_event_loop()
         self._server, self._url = _server()
         self._made: list[str] = []
@@ -49,6 +75,10 @@ class Databases:
         """The URL of a database that is migrated and has no rows: the one of the test before."""
         self.run(self._emptying.execute(self._empty))
         return self._shared
+
+    def end_others(self) -> int:
+        """End every connection to the shared database but our own, and wait until they are gone."""
+        return len(self.run(self._emptying.fetch(_END_OTHERS)))
 
     def create(self) -> str:
         """The URL of a new database with nothing in it at all."""

@@ -79,11 +79,11 @@ async def _lock_consumers(connection: asyncpg.Connection, known: Known) -> None:
 
 
 async def _find_transaction_ids(connection: asyncpg.Connection, known: Known) -> None:
-    asked = [
+    asked = sorted(
         (partition, each)
         for partition, hashes in known.needs.hashes.items()
         for each in hashes.values()
-    ]
+    )
     for row in await connection.fetch(QUERIES["known_transaction_ids"], *_turn(asked)):
         known.offsets[row[0], row[1]] = row[2]
 

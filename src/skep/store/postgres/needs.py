@@ -19,6 +19,8 @@ class Needs:
         self.places: set[tuple[int, str, int]] = set()
         self.hashes: dict[int, dict[str, bytes]] = {}
         """The ids that were chosen, by partition, with what they are found by."""
+        self.replays = False
+        """Whether an id may be taken over from a message that has it."""
         self.messages: set[Message] = set()
         """Those that must be looked at."""
         self.given_up: set[tuple[int, Offset, str]] = set()
@@ -52,6 +54,7 @@ class Needs:
         for chosen in append.columns.transaction_ids:
             if chosen is not None and chosen not in hashes:
                 hashes[chosen] = hash_of(chosen)
+        self.replays |= append.replay
         if not append.replay:
             self.messages.update(_derived(append.partition, hashes))
 

@@ -71,12 +71,21 @@ async def _put_transaction_ids(
     connection: asyncpg.Connection, round_: Round, known: Known
 ) -> None:
     hashes = known.needs.hashes
-    made = [
+    # In the order of the index: what lies together there is written together.
+    made = sorted(
         (partition, hashes[partition][chosen], offset)
         for partition, ids in round_.transactions.items()
         for chosen, offset in ids.items()
-    ]
-    await put(connection, "put_transaction_ids", made)
+    )
+    if known.needs.replays:
+        await put(connection, "put_transaction_ids", made)
+    else:
+        await connection.copy_records_to_table(
+            "transaction_id",
+            schema_name="queen",
+            columns=("partition", "hash", "at_offset"),
+            records=made,
+        )
 
 
 async def _put_consumers(connection: asyncpg.Connection, round_: Round, known: Known) -> None:

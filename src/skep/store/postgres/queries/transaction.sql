@@ -2,11 +2,16 @@
 
 -- name: begin
 -- The limits are set here and not on the connection: behind a pooler that lends a connection for
--- one transaction, the next one may belong to somebody else.
+-- one transaction, the next one may belong to somebody else. Everything we do is by key; a plan
+-- that was made while a table was small, and is kept, must not read the whole of it later.
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
-SET LOCAL statement_timeout = '30s';
-SET LOCAL lock_timeout = '10s';
-SET LOCAL idle_in_transaction_session_timeout = '30s';
+SELECT set_config('statement_timeout', '30s', true),
+       set_config('lock_timeout', '10s', true),
+       set_config('idle_in_transaction_session_timeout', '30s', true),
+       set_config('enable_seqscan', 'off', true),
+       set_config('enable_hashjoin', 'off', true),
+       set_config('enable_mergejoin', 'off', true),
+       set_config('jit', 'off', true);
 
 -- name: answer_early
 -- What follows is durable with the next commit that waits for the disk.
