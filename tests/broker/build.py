@@ -130,7 +130,7 @@ async def until(condition: Callable[[], Awaitable[object]]) -> None:
     """Let everybody go on until something is so that must come about by itself."""
     async with asyncio.timeout(PATIENCE):
         while not await condition():
-            await asyncio.sleep(0)
+            await turn()
 
 
 async def start(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:

@@ -63,9 +63,8 @@ class CatalogueRows(Opening):
     async def subscribe(
         self, subscription: Subscription, consumers: Sequence[StoredConsumer]
     ) -> bool:
-        queue, group = subscription.queue, subscription.group
         cursors = [
-            (queue, name, partition, subscription.id, *rows.from_consumer(state))
+            (subscription.queue, name, partition, subscription.id, *rows.from_consumer(state))
             for partition, name, state in consumers
         ]
 

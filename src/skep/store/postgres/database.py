@@ -30,7 +30,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.5
 
 class Database:
     def __init__(self, url: str) -> None:
-        self._url, self._prepares = split_url(url)
+        self._address, self._prepares = split_url(url)
         self._idle: list[asyncpg.Connection] = []
         self._free = asyncio.Semaphore(READERS)
         self._writer: asyncpg.Connection | None = None
@@ -93,7 +93,7 @@ class Database:
                     return await transact(connection, work)
             except Stale as error:
                 if not left:
-                    raise Unavailable(f"PostgreSQL cannot be reached: {error.__cause__}") from error
+                    raise Unavailable(f"no connection to PostgreSQL: {error.__cause__}") from error
             except (*RACES, Raced) as error:
                 if not left:
                     raise Unavailable(f"PostgreSQL was too busy: {error!r}") from error
@@ -127,13 +127,13 @@ class Database:
             raise Closed
         try:
             return await asyncpg.connect(
-                self._url,
+                self._address,
                 timeout=CONNECT_SECONDS,
                 command_timeout=COMMAND_SECONDS,
                 statement_cache_size=200 if self._prepares else 0,
             )
         except (*DRIVER, ValueError) as error:
-            raise Unavailable(f"PostgreSQL cannot be reached: {error}") from error
+            raise Unavailable(f"no connection to PostgreSQL: {error}") from error
 
 
 def split_url(url: str) -> tuple[str, bool]:

@@ -1,6 +1,6 @@
 """How a commit reads and locks what it needs: at most one statement for each kind of row."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import asyncpg
@@ -31,16 +31,12 @@ async def look(connection: asyncpg.Connection, changes: Sequence[Change], lane: 
     if needs.letters or needs.given_up:
         await _lock_letters(connection, known)
     if needs.keys:
-        keys = [to_text(key) for key in needs.keys]
-        for row in await connection.fetch(QUERIES["recorded_outcomes"], keys):
-            known.outcomes[from_text(row[0])] = rows.to_recorded(row)
+        await _find_outcomes(connection, known)
     if needs.numbers:
         # A change that meets damage is left out and the others are judged anew: see ``judge``.
         times = len(changes) + 1 if known.damaged else 1
-        numbers = await connection.fetch(QUERIES["next_numbers"], needs.numbers * times)
-        known.numbers = iter([row[0] for row in numbers])
-    if not known.now:
-        known.now = await connection.fetchval(QUERIES["now"])
+        known.numbers = await _take_numbers(connection, needs.numbers * times)
+    known.now = known.now or await connection.fetchval(QUERIES["now"])
     return known
 
 
@@ -108,6 +104,16 @@ async def _lock_letters(connection: asyncpg.Connection, known: Known) -> None:
         asked = _turn(sorted(needs.given_up))
         for row in await connection.fetch(QUERIES["letters_of_messages"], *asked):
             known.letters_of[row[0], row[1], row[2]] = row[3]
+
+
+async def _find_outcomes(connection: asyncpg.Connection, known: Known) -> None:
+    keys = [to_text(key) for key in known.needs.keys]
+    for row in await connection.fetch(QUERIES["recorded_outcomes"], keys):
+        known.outcomes[from_text(row[0])] = rows.to_recorded(row)
+
+
+async def _take_numbers(connection: asyncpg.Connection, count: int) -> Iterator[int]:
+    return iter([row[0] for row in await connection.fetch(QUERIES["next_numbers"], count)])
 
 
 def _in_range(numbers: Iterable[int]) -> list[int]:

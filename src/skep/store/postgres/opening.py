@@ -9,7 +9,7 @@ from skep.errors import Closed, SkepError
 from skep.model.names import Instant
 from skep.store.clock import Clock
 from skep.store.postgres.clock import DatabaseClock
-from skep.store.postgres.database import Database
+from skep.store.postgres.database import Database, split_url
 from skep.store.postgres.lane import Lane
 from skep.store.postgres.migrate import apply
 from skep.store.postgres.sql import QUERIES
@@ -25,6 +25,7 @@ class Opening:
     """
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
+        split_url(url)  # a URL that cannot be right is refused now, not when it is needed
         self._url = url
         self._told = DatabaseClock()
         self._given = clock

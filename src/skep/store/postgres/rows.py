@@ -1,7 +1,6 @@
 """Rows of PostgreSQL to the nouns and back, in the order of the columns in the statements."""
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 import msgspec
 
@@ -18,8 +17,12 @@ from skep.model.trace import TraceEvent
 from skep.store.postgres.text import from_label, from_text, from_texts, to_label, to_text, to_texts
 from skep.store.round import Recorded
 
-Row: TypeAlias = Sequence[Any]
-"""What the driver gives and takes: checked by the types of the columns, not by ours."""
+
+class Row(Protocol):
+    """What the driver gives: checked by the types of the columns, not by ours."""
+
+    def __getitem__(self, index: Any, /) -> Any: ...
+
 
 SEGMENT_COLUMNS = (
     "partition",
@@ -241,9 +244,7 @@ def to_event(row: Row) -> TraceEvent:
 
 
 def to_removal(row: Row) -> Removal:
-    return Removal(
-        queue=row[0], partition=row[1], kind=row[2], messages=row[3], executed_at=row[4]
-    )
+    return Removal(queue=row[0], partition=row[1], kind=row[2], messages=row[3], executed_at=row[4])
 
 
 def to_recorded(row: Row) -> Recorded:

@@ -67,9 +67,7 @@ async def _move_partitions(connection: asyncpg.Connection, round_: Round, lane: 
     )
 
 
-async def _put_transaction_ids(
-    connection: asyncpg.Connection, round_: Round, known: Known
-) -> None:
+async def _put_transaction_ids(connection: asyncpg.Connection, round_: Round, known: Known) -> None:
     hashes = known.needs.hashes
     # In the order of the index: what lies together there is written together.
     made = sorted(
@@ -100,9 +98,7 @@ async def _put_consumers(connection: asyncpg.Connection, round_: Round, known: K
     await insert_consumers(connection, new)
 
 
-async def insert_consumers(
-    connection: asyncpg.Connection, new: Sequence[Sequence[Any]]
-) -> None:
+async def insert_consumers(connection: asyncpg.Connection, new: Sequence[Sequence[Any]]) -> None:
     """Make rows that were not there; raises ``Raced`` if somebody else has just made one."""
     if new:
         columns = [list(column) for column in zip(*new, strict=True)]

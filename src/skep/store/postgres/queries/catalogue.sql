@@ -1,8 +1,5 @@
 -- Queues, partitions, subscriptions.
 
--- name: store_id
-SELECT id FROM queen.store LIMIT 1;
-
 -- name: put_queue
 INSERT INTO queen.queue AS known (number, name, namespace, task, lease_time, retry_limit,
        retry_delay, priority, max_queue_size, ttl, dead_letter_queue, dlq_after_max_retries,
