@@ -10,6 +10,7 @@ from skep.cli import (
     group,
     key,
     message,
+    migrate,
     push,
     queue,
     tail,
@@ -40,6 +41,7 @@ app.add_typer(queue.app, name="queue")
 app.add_typer(group.app, name="group")
 app.add_typer(dead_letter.app, name="dead-letter")
 app.add_typer(key.app, name="key")
+app.add_typer(migrate.app, name="migrate")
 
 
 @app.callback()

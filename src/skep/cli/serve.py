@@ -25,7 +25,8 @@ from skep.http.server import Address, Server
 from skep.settings import Settings
 
 Store = Annotated[
-    str | None, typer.Option(help="A directory, rocksdb:///path or memory://. [SKEP_STORE]")
+    str | None,
+    typer.Option(help="A directory, rocksdb:///path, postgresql://… or memory://. [SKEP_STORE]"),
 ]
 Host = Annotated[str | None, typer.Option(help="The address to listen on. [SKEP_HOST]")]
 Port = Annotated[int | None, typer.Option(help="The port to listen on. [SKEP_PORT]")]
