@@ -1,6 +1,8 @@
 """What an operator asks in SQL, as it was always documented, and whether the answer is true."""
 
+import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from uuid import UUID
 
 import asyncpg
@@ -136,6 +138,9 @@ WHERE partition_id = $1
 ORDER BY created_at DESC, id DESC
 LIMIT $4;
 """
+
+
+PAGE = Path(__file__).parents[2] / "docs/postgresql.md"
 
 
 @pytest.fixture
@@ -292,3 +297,17 @@ async def test_the_history_of_retention(queue: Broker, sql: asyncpg.Connection) 
     found = await sql.fetch("SELECT messages_deleted FROM queen.retention_history")
 
     assert [row["messages_deleted"] for row in found] == [1]
+
+
+async def test_the_queries_of_the_documentation_run(queue: Broker, sql: asyncpg.Connection) -> None:
+    await queue.push("orders", [Draft(b"1", trace_id=TRACE), Draft(b"2")])
+    await pop(queue)
+
+    found = {
+        statement.split()[-1]: await sql.fetch(statement)
+        for block in re.findall(r"```sql\n(.*?)```", PAGE.read_text(), re.DOTALL)
+        for statement in filter(str.strip, block.split(";"))
+    }
+
+    assert [row["payload"] for row in found[f"'{TRACE}'"]] == ["1"]
+    assert [row["backlog"] for row in found["DESC"]] == [2]
