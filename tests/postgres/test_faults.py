@@ -281,6 +281,7 @@ async def test_what_a_queue_that_sql_deleted_leaves_is_swept_at_the_next_start(
         ("postgresql://h/d", ("postgresql://h/d", True)),
         ("postgresql://h/d?prepare=no", ("postgresql://h/d", False)),
         ("postgres://h/d?prepare=yes&ssl=require", ("postgres://h/d?ssl=require", True)),
+        ("postgresql:///d?host=/tmp/x", ("postgresql:///d?host=%2Ftmp%2Fx", True)),
         ("postgresql://u:p%2F@/d?host=/tmp/x", ("postgresql://u:p%2F@/d?host=%2Ftmp%2Fx", True)),
     ],
 )

@@ -24,13 +24,16 @@ class CatalogueRows(Opening):
         return await database.write(work)
 
     async def create_partitions(self, queue: int, names: Sequence[str]) -> list[Partition]:
-        """Not waiting for the disk: the append that follows waits, and the log keeps its order."""
+        """On disk when it returns, for the sake of their numbers.
+
+        If PostgreSQL forgot in a crash that it had given one, it would give it again, and who
+        still knows it would push into a stranger's partition.
+        """
         database = await self._db()
         known = await self._named(queue, names)
         if len(known) < len(set(names)):
 
             async def work(connection: asyncpg.Connection) -> None:
-                await connection.execute(QUERIES["answer_early"])
                 now = self.clock.now()
                 await connection.execute(QUERIES["create_partitions"], queue, list(names), now)
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from random import random
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode
 
 import asyncpg
 
@@ -142,9 +142,9 @@ def split_url(url: str) -> tuple[str, bool]:
     ``?prepare=no`` is for a pooler that gives a transaction any connection it has: what was
     prepared on one is not known on another.
     """
-    parts = urlsplit(url)
-    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    address, _, options = url.partition("?")
+    query = dict(parse_qsl(options, keep_blank_values=True))
     prepare = query.pop("prepare", "yes")
     if prepare not in ("yes", "no"):
         raise Invalid("store", f"prepare must be yes or no, not {prepare!r}")
-    return urlunsplit(parts._replace(query=urlencode(query))), prepare == "yes"
+    return f"{address}?{urlencode(query)}" if query else address, prepare == "yes"
