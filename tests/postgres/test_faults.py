@@ -35,6 +35,10 @@ SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
 """
 
 
+LEFT_BEHIND = """
+SELECT current_setting('lock_timeout') WHERE NOT EXISTS (SELECT FROM pg_prepared_statements)
+"""
+
 WAITING = """
 SELECT count(*) FROM pg_locks
  WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))
@@ -118,8 +122,8 @@ async def test_a_lock_that_is_not_given_in_time_is_no_answer_and_no_end(
     store: PostgresStore, sql: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice = await make_partition(store, await make_queue(store))
-    quick = QUERIES["begin"].replace("'lock_timeout', '10s'", "'lock_timeout', '50ms'")
-    monkeypatch.setitem(QUERIES, "begin", quick)
+    quick = QUERIES["settings"].replace("'lock_timeout', '10s'", "'lock_timeout', '50ms'")
+    monkeypatch.setitem(QUERIES, "settings", quick)
     async with sql.transaction():
         await sql.execute("SELECT FROM queen.partition FOR UPDATE")
 
@@ -278,24 +282,24 @@ async def test_what_a_queue_that_sql_deleted_leaves_is_swept_at_the_next_start(
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
-        ("postgresql://h/d", ("postgresql://h/d", True)),
-        ("postgresql://h/d?prepare=no", ("postgresql://h/d", False)),
-        ("postgres://h/d?prepare=yes&ssl=require", ("postgres://h/d?ssl=require", True)),
-        ("postgresql:///d?host=/tmp/x", ("postgresql:///d?host=%2Ftmp%2Fx", True)),
-        ("postgresql://u:p%2F@/d?host=/tmp/x", ("postgresql://u:p%2F@/d?host=%2Ftmp%2Fx", True)),
+        ("postgresql://h/d", ("postgresql://h/d", False)),
+        ("postgresql://h/d?pooled=yes", ("postgresql://h/d", True)),
+        ("postgres://h/d?pooled=no&ssl=require", ("postgres://h/d?ssl=require", False)),
+        ("postgresql:///d?host=/tmp/x", ("postgresql:///d?host=%2Ftmp%2Fx", False)),
+        ("postgresql://u:p%2F@/d?host=/tmp/x", ("postgresql://u:p%2F@/d?host=%2Ftmp%2Fx", False)),
     ],
 )
-def test_a_url_says_whether_statements_may_be_prepared(
-    url: str, expected: tuple[str, bool]
-) -> None:
+def test_a_url_says_whether_there_is_a_pooler(url: str, expected: tuple[str, bool]) -> None:
     assert split_url(url) == expected
 
 
-async def test_a_store_that_prepares_nothing_does_all_the_same(url: str) -> None:
-    store = PostgresStore(url + ("&" if "?" in url else "?") + "prepare=no")
+async def test_a_store_behind_a_pooler_leaves_nothing_on_a_connection(url: str) -> None:
+    store = PostgresStore(url + ("&" if "?" in url else "?") + "pooled=yes")
     alice = await make_partition(store, await make_queue(store))
 
     await appended(store, push_ids(alice, "a", "b"))
 
     assert (await appended(store, push_ids(alice, "b", "c"))).offsets == [1, 2]
+    database = await store._db()
+    assert await database.read(lambda connection: connection.fetchval(LEFT_BEHIND)) == "0"
     await store.close()

@@ -30,7 +30,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.5
 
 class Database:
     def __init__(self, url: str) -> None:
-        self._address, self._prepares = split_url(url)
+        self._address, self._pooled = split_url(url)
         self._idle: list[asyncpg.Connection] = []
         self._free = asyncio.Semaphore(READERS)
         self._writer: asyncpg.Connection | None = None
@@ -90,7 +90,7 @@ class Database:
         for left in reversed(range(TRIES)):
             try:
                 async with connect() as connection:
-                    return await transact(connection, work)
+                    return await transact(connection, work, pooled=self._pooled)
             except Stale as error:
                 if not left:
                     raise Unavailable(f"no connection to PostgreSQL: {error.__cause__}") from error
@@ -126,25 +126,28 @@ class Database:
         if self._closed:
             raise Closed
         try:
-            return await asyncpg.connect(
+            connection = await asyncpg.connect(
                 self._address,
                 timeout=CONNECT_SECONDS,
                 command_timeout=COMMAND_SECONDS,
-                statement_cache_size=200 if self._prepares else 0,
+                statement_cache_size=0 if self._pooled else 200,
             )
+            if not self._pooled:
+                await connection.fetch(QUERIES["settings"], False)
+            return connection
         except (*DRIVER, ValueError) as error:
             raise Unavailable(f"no connection to PostgreSQL: {error}") from error
 
 
 def split_url(url: str) -> tuple[str, bool]:
-    """The URL as the driver takes it, and whether statements may be prepared.
+    """The URL as the driver takes it, and whether a pooler stands before the database.
 
-    ``?prepare=no`` is for a pooler that gives a transaction any connection it has: what was
-    prepared on one is not known on another.
+    With ``?pooled=yes`` each transaction may run on another connection, which others use too:
+    nothing that is prepared or set on one may be expected, or left behind.
     """
     address, _, options = url.partition("?")
     query = dict(parse_qsl(options, keep_blank_values=True))
-    prepare = query.pop("prepare", "yes")
-    if prepare not in ("yes", "no"):
-        raise Invalid("store", f"prepare must be yes or no, not {prepare!r}")
-    return f"{address}?{urlencode(query)}" if query else address, prepare == "yes"
+    pooled = query.pop("pooled", "no")
+    if pooled not in ("yes", "no"):
+        raise Invalid("store", f"pooled must be yes or no, not {pooled!r}")
+    return f"{address}?{urlencode(query)}" if query else address, pooled == "yes"

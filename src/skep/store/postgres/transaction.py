@@ -22,10 +22,12 @@ Work = Callable[[asyncpg.Connection], Awaitable[T]]
 _ROLLBACK_SECONDS = 5
 
 
-async def transact(connection: asyncpg.Connection, work: Work[T]) -> T:
+async def transact(connection: asyncpg.Connection, work: Work[T], *, pooled: bool) -> T:
     """Do ``work`` wholly or not at all. Races are raised as they are, for another try."""
     try:
         await connection.execute(QUERIES["begin"])
+        if pooled:
+            await connection.fetch(QUERIES["settings"], True)
     except LOST as error:
         connection.terminate()
         raise Stale from error
