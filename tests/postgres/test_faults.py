@@ -133,6 +133,19 @@ async def test_a_lock_that_is_not_given_in_time_is_no_answer_and_no_end(
     assert (await appended(store, push(alice, b"b"))).offsets == [0]
 
 
+async def test_a_server_that_takes_no_transaction_is_unavailable_until_it_does(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice = await make_partition(store, await make_queue(store))
+    with monkeypatch.context() as patch:
+        patch.setitem(QUERIES, "begin", "BEGIN; SELECT 1 / 0")
+
+        with pytest.raises(Unavailable):
+            await store.commit([push(alice, b"a")])
+
+    assert (await appended(store, push(alice, b"b"))).offsets == [0]
+
+
 async def test_a_cancelled_commit_leaves_a_store_that_goes_on(
     store: PostgresStore, sql: asyncpg.Connection
 ) -> None:

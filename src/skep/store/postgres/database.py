@@ -56,7 +56,7 @@ class Database:
                     async with self._reader() as connection:
                         return await work(connection)
                 except LOST as error:
-                    if not was_idle:
+                    if not was_idle or isinstance(error, TimeoutError):
                         raise not_written(error) from error
                 except asyncpg.PostgresError as error:
                     raise not_written(error) from error

@@ -16,6 +16,7 @@ import asyncpg
 from skep.errors import Corrupted
 from skep.store.postgres.sql import QUERIES
 
+_SECONDS = 3600
 _NAME = re.compile(r"(\d{4})_([a-z_]+)\.sql")
 
 
@@ -82,15 +83,14 @@ async def _apply_next(
     connection: asyncpg.Connection, known: Sequence[Migration]
 ) -> Migration | None:
     async with connection.transaction():
-        await connection.execute(QUERIES["lock_migrations"])
+        await connection.execute(QUERIES["wait_for_migrations"])
+        await connection.execute(QUERIES["lock_migrations"], timeout=_SECONDS)
         await connection.execute(QUERIES["create_migrations"])
         migration = next(iter(await pending(connection, known)), None)
         if migration is not None:
-            await connection.execute(migration.statements)
-            name = migration.name
-            await connection.execute(
-                QUERIES["put_migration"], migration.number, name, migration.checksum
-            )
+            await connection.execute(migration.statements, timeout=_SECONDS)
+            recorded = migration.number, migration.name, migration.checksum
+            await connection.execute(QUERIES["put_migration"], *recorded)
         return migration
 
 

@@ -24,13 +24,7 @@ _ROLLBACK_SECONDS = 5
 
 async def transact(connection: asyncpg.Connection, work: Work[T], *, pooled: bool) -> T:
     """Do ``work`` wholly or not at all. Races are raised as they are, for another try."""
-    try:
-        await connection.execute(QUERIES["begin"])
-        if pooled:
-            await connection.fetch(QUERIES["settings"], True)
-    except LOST as error:
-        connection.terminate()
-        raise Stale from error
+    await _begin(connection, pooled=pooled)
     try:
         result = await work(connection)
     except (*RACES, Raced):
@@ -48,6 +42,23 @@ async def transact(connection: asyncpg.Connection, work: Work[T], *, pooled: boo
         raise
     await _commit(connection)
     return result
+
+
+async def _begin(connection: asyncpg.Connection, *, pooled: bool) -> None:
+    try:
+        await connection.execute(QUERIES["begin"])
+        if pooled:
+            await connection.fetch(QUERIES["settings"], True)
+    except LOST as error:
+        connection.terminate()
+        raise Stale from error
+    except asyncpg.PostgresError as error:
+        # Such as a standby, which takes no transaction that writes: another may be the primary.
+        connection.terminate()
+        raise not_written(error) from error
+    except BaseException:
+        connection.terminate()
+        raise
 
 
 async def _commit(connection: asyncpg.Connection) -> None:

@@ -1,5 +1,9 @@
 -- What is known of the schema.
 
+-- name: wait_for_migrations
+-- A migration may take long, and so may waiting for that of another server.
+SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '0', true);
+
 -- name: lock_migrations
 -- One server at a time. The lock ends with the transaction.
 SELECT pg_advisory_xact_lock(hashtext('queen.migration'));
