@@ -85,7 +85,7 @@ async def test_a_connection_that_dies_before_commit_has_written_nothing(
     await appended(store, push(alice, b"a"))
     async with sql.transaction():
         await sql.execute("SELECT FROM queen.partition FOR UPDATE")
-        waiting = asyncio.create_task(store.commit([push(alice, b"b")]))
+        waiting = asyncio.create_task(store.commit([push_ids(alice, "b")]))
         await until_somebody_waits(sql)
         await end_others(sql, helper)
 
@@ -93,6 +93,23 @@ async def test_a_connection_that_dies_before_commit_has_written_nothing(
             await waiting
 
     assert await payloads(store, alice) == [b"a"]
+    assert (await appended(store, push(alice, b"c"))).offsets == [1]
+
+
+async def test_a_connection_that_dies_under_a_push_in_one_statement_leaves_the_outcome_unknown(
+    store: PostgresStore, sql: asyncpg.Connection, helper: int
+) -> None:
+    alice = await make_partition(store, await make_queue(store))
+    await appended(store, push(alice, b"a"))
+    async with sql.transaction():
+        await sql.execute("SELECT FROM queen.partition FOR UPDATE")
+        waiting = asyncio.create_task(store.commit([push(alice, b"b")]))
+        await until_somebody_waits(sql)
+        await end_others(sql, helper)
+
+        with pytest.raises(OutcomeUnknown):
+            await waiting
+
     assert (await appended(store, push(alice, b"c"))).offsets == [1]
 
 
@@ -112,7 +129,7 @@ async def test_an_answer_to_commit_that_is_lost_leaves_the_outcome_unknown(
     with monkeypatch.context() as patch:
         patch.setattr(asyncpg.Connection, "execute", lose)
         with pytest.raises(OutcomeUnknown):
-            await store.commit([push(alice, b"b")])
+            await store.commit([push_ids(alice, "b")])
 
     assert await payloads(store, alice) == [b"a", b"b"]
     assert (await appended(store, push(alice, b"c"))).offsets == [2]

@@ -66,9 +66,18 @@ class Database:
         async with self._free:
             return await self._try(self._reader, work)
 
-    async def commit(self, work: Work[T]) -> T:
-        """Do ``work`` in a transaction on the connection for commits, one after the other."""
+    async def commit(self, work: Work[T], *, at_once: Work[T | None]) -> T:
+        """Do ``work`` in a transaction on the connection for commits, one after the other.
+
+        Before, ``at_once`` may do it in one statement. It needs the limits of the connection,
+        so it is not asked behind a pooler.
+        """
         async with self._writing:
+            writer = self._writer
+            if not self._pooled and writer is not None and not writer.is_closed():
+                done = await at_once(writer)
+                if done is not None:
+                    return done
             return await self._try(self._the_writer, work)
 
     async def close(self) -> None:

@@ -30,9 +30,14 @@ class Lane:
         self.number = await connection.fetchval(QUERIES["take_lane"], self.owner, LEASE)
         self._renewed_at = time.monotonic()
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the lease should be prolonged."""
+        return time.monotonic() - self._renewed_at > _RENEW_AFTER
+
     async def renew(self, connection: asyncpg.Connection) -> None:
         """Keep it a while longer, if it is time; within a commit that has locked it."""
-        if time.monotonic() - self._renewed_at > _RENEW_AFTER:
+        if self.is_due:
             await connection.execute(QUERIES["renew_lane"], self.number, self.owner, LEASE)
             self._renewed_at = time.monotonic()
 

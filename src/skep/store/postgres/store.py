@@ -9,8 +9,10 @@ import asyncpg
 
 from skep.errors import Invalid
 from skep.model.change import Change, Commit
+from skep.store.clock import Clock
 from skep.store.postgres.letters import EntryRows, LetterRows, TraceRows
 from skep.store.postgres.looking import look
+from skep.store.postgres.recent import Recent, append
 from skep.store.postgres.removing import RemovingRows
 from skep.store.postgres.writing import write
 from skep.store.protocol import StoreStats
@@ -20,12 +22,39 @@ from skep.store.round import judge
 class PostgresStore(RemovingRows, LetterRows, TraceRows, EntryRows):
     """One database, several servers, a lane for each."""
 
+    def __init__(self, url: str, *, clock: Clock | None = None) -> None:
+        super().__init__(url, clock=clock)
+        self._recent = Recent()
+
     async def commit(self, changes: Sequence[Change]) -> Commit:
         if not changes:
             return Commit([], [])
-        done = await (await self._db()).commit(partial(self._commit, changes))
+        database = await self._db()
+        try:
+            done = await database.commit(
+                partial(self._commit, changes), at_once=partial(self._push, changes)
+            )
+        except BaseException:
+            self._recent.forget()
+            raise
         self.lane = self._lane.number
         return done
+
+    async def _push(
+        self, changes: Sequence[Change], connection: asyncpg.Connection
+    ) -> Commit | None:
+        """Commit by memory and in one statement; None, and nothing, if that cannot be."""
+        now = self.clock.now()
+        known = None if self._lane.is_due else self._recent.known(changes, now)
+        if known is None:
+            return None
+        round_, outcomes = judge(known, changes, lane=self._lane.number, now=now)
+        segments = round_.segments()
+        if not await append(connection, round_, segments, known, self._lane):
+            self._recent.forget()
+            return None
+        self._recent.learn(round_.partitions(), round_.heads)
+        return Commit(outcomes, segments)
 
     async def _commit(self, changes: Sequence[Change], connection: asyncpg.Connection) -> Commit:
         asked_at = self._told.steady()
@@ -35,6 +64,8 @@ class PostgresStore(RemovingRows, LetterRows, TraceRows, EntryRows):
         round_, outcomes = judge(known, changes, lane=lane, now=now)
         segments = round_.segments()
         await write(connection, round_, segments, known, lane)
+        # If it is not committed in the end, all of it is forgotten.
+        self._recent.learn(round_.partitions(), round_.heads)
         return Commit(outcomes, segments)
 
     async def stats(self) -> StoreStats:

@@ -101,3 +101,31 @@ SELECT * FROM unnest($1::text[], $2::bytea[], $3::text[], $4::bytea[], $5::bigin
 DELETE FROM queen.entry AS e
  USING unnest($1::text[], $2::bytea[]) AS a (space, hash)
  WHERE e.space = a.space AND e.hash = a.hash;
+
+-- name: append_at_once
+-- A whole commit of pushes, if the lane is ours and partitions and heads are as they were known.
+-- If one of them is not, the division fails, and with it everything.
+WITH held AS MATERIALIZED (
+    SELECT number FROM queen.lane WHERE number = $1 AND owner = $2 FOR NO KEY UPDATE
+), moved AS (
+    UPDATE queen.partition AS p
+       SET end_offset = a.end_offset, first_at = a.first_at, newest_at = a.newest_at
+      FROM held
+     CROSS JOIN unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+                       $8::bigint[], $9::bigint[])
+           AS a (number, queue, start_offset, end_before, end_offset, first_at, newest_at)
+     WHERE p.number = a.number AND p.queue = a.queue
+       AND p.start_offset = a.start_offset AND p.end_offset = a.end_before
+       AND EXISTS (SELECT FROM queen.queue AS q WHERE q.number = a.queue)
+    RETURNING 1
+), advanced AS (
+    UPDATE queen.lane_head AS h
+       SET position = a.position
+      FROM unnest($10::bigint[], $11::bigint[], $12::bigint[]) AS a (queue, before, position)
+     WHERE h.queue = a.queue AND h.lane = $1 AND h.position = a.before
+    RETURNING 1
+), made AS (
+    INSERT INTO queen.segment SELECT * FROM unnest($13::queen.segment[])
+)
+SELECT 1 / ((SELECT count(*) FROM moved) = cardinality($3::bigint[])
+            AND (SELECT count(*) FROM advanced) = cardinality($10::bigint[]))::integer;
