@@ -27,6 +27,7 @@ HOT: dict[str, tuple[Any, ...]] = {
         *([1], ["g"], [5], ["s"], [2], [0], [None], [0], [0], [0], [0], [0], [None], [None]),
         *([None], [None], [None], [None], [0], [0], [0]),
     ),
+    "append_at_once": (0, NOBODY, [5], [1], [0], [0], [1], [1], [1], [1], [0], [1], []),
     "read_segments": (5, 0, 10, 1000),
     "read_journal": (1, 0, 5, 10),
     "read_journal_backwards": (1, 0, 5, 10),
