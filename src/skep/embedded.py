@@ -25,7 +25,7 @@ async def open(
     clock: Clock | None = None,
     sweep_interval: float | None = 5.0,
 ) -> AsyncIterator[Broker]:
-    """A broker over the store at a path, or over ``memory://``.
+    """A broker over the store at a path, in ``postgresql://…`` or ``memory://``.
 
     Usage::
 

@@ -18,7 +18,7 @@ class Settings:
     """One variable per field, ``SKEP_`` in front; a flag of ``skep serve`` wins over it."""
 
     store: str = "skep-data"
-    """A directory, rocksdb:///path or memory://"""
+    """A directory, rocksdb:///path, postgresql://… or memory://"""
     host: str = "127.0.0.1"
     port: int = 6632
     allow_anonymous: bool = False

@@ -1,7 +1,7 @@
 """Short words for what the tests of the broker are made of."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
@@ -124,6 +124,13 @@ async def turn() -> None:
     """Let everybody go on who can."""
     for _ in range(TURNS):
         await asyncio.sleep(0)
+
+
+async def until(condition: Callable[[], Awaitable[object]]) -> None:
+    """Let everybody go on until something is so that must come about by itself."""
+    async with asyncio.timeout(PATIENCE):
+        while not await condition():
+            await turn()
 
 
 async def start(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:

@@ -1,4 +1,4 @@
-"""A broker for each store that can be embedded, on a clock that the test sets."""
+"""A broker for each store, on a clock that the test sets."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,6 +11,7 @@ from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
 from tests.broker.build import make_broker
 from tests.broker.held import HeldStore
+from tests.databases import databases
 
 
 @pytest.fixture
@@ -18,11 +19,16 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-@pytest.fixture(params=["memory", "rocksdb"])
+@pytest.fixture(params=["memory", "rocksdb", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Store:
     """For tests that make their own broker, which closes it."""
-    url = "memory://" if request.param == "memory" else tmp_path / "store"
-    return open_store(url, clock=clock)
+    match request.param:
+        case "memory":
+            return open_store("memory://", clock=clock)
+        case "rocksdb":
+            return open_store(tmp_path / "store", clock=clock)
+        case _:
+            return open_store(databases().empty(), clock=clock)
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from tests.broker.build import (
     pop_all,
     start,
     turn,
+    until,
 )
 from tests.broker.held import HeldStore
 
@@ -28,6 +29,19 @@ async def gone(task: asyncio.Task[object]) -> None:
     """Let a task that was cancelled come to its end."""
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def drain(queue: Broker) -> list[bytes]:
+    """Pop until nothing waits. A removal that was begun goes on although nobody waits for it, and
+    until it is done it keeps its partition to itself."""
+    found: list[bytes] = []
+
+    async def pop_the_rest() -> bool:
+        found.extend(await pop_all(queue))
+        return not any(backlogs(queue).values())
+
+    await until(pop_the_rest)
+    return found
 
 
 async def test_a_cancelled_poll_takes_no_message(queue: Broker) -> None:
@@ -189,10 +203,9 @@ async def test_a_clearing_that_is_cancelled_leaves_the_queue_in_order(store: Sto
         await asyncio.wait([cancelled])
         await queue.push("orders", drafts(1, first=3))
 
-        found = await pop_all(queue)
+        found = await drain(queue)
 
         assert found in ([b"3"], [b"0", b"1", b"2", b"3"])
-        assert backlogs(queue) == {"Default": 0}
 
 
 @pytest.mark.timeout(10)
@@ -206,10 +219,9 @@ async def test_a_clearing_of_everything_that_is_cancelled_leaves_nothing_to_wait
         cancelled.cancel()
         await asyncio.wait([cancelled])
 
-        found = await pop_all(queue)
+        found = await drain(queue)
 
         assert found in ([], [b"0", b"1", b"2"])
-        assert backlogs(queue) == {"Default": 0}
 
 
 async def test_a_configuration_that_is_cancelled_is_not_half_done(

@@ -23,7 +23,7 @@ from tests.broker.build import (
     pop,
     pop_all,
     start,
-    turn,
+    until,
 )
 
 MINUTE = 60
@@ -289,7 +289,7 @@ async def test_who_waits_is_not_woken_for_what_is_given_up(
     waiting = await start(queue.pop("orders", wait=3600))
 
     clock.advance(2 * MINUTE)
-    await turn()
+    await until(lambda: dead(queue))
 
     assert not waiting.done()
     assert await dead(queue) == [b"0"]

@@ -349,11 +349,12 @@ async def test_a_group_that_is_deleted_while_it_pops_can_start_again(queue: Brok
     under_way = asyncio.create_task(queue.pop("orders", group="mail"))
     await asyncio.sleep(0)
     await queue.groups.delete("orders", "mail")
-    await under_way
+    # It may be what starts again.
+    early = await under_way
 
-    again = await start(queue.pop("orders", group="mail", wait=10))
+    again = early or await finish(await start(queue.pop("orders", group="mail", wait=10)))
 
-    assert offsets(await finish(again)) == [0]
+    assert offsets(again) == [0]
 
 
 async def test_a_pop_under_way_does_not_move_a_group_that_was_deleted_and_came_back(

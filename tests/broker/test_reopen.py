@@ -1,4 +1,4 @@
-"""What a group was promised before a restart holds after it. RocksDB only."""
+"""What a group was promised before a restart holds after it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,7 +10,7 @@ import pytest
 from skep import Ack, Broker, Push
 from skep.errors import LeaseLost
 from skep.model.operation import Operation
-from skep.store.rocksdb.store import RocksStore
+from skep.store.open import open_store
 from skep.testing.clock import ManualClock
 from tests.broker.build import (
     Settled,
@@ -29,6 +29,7 @@ from tests.broker.build import (
     pop,
     pop_all,
 )
+from tests.databases import databases
 
 HOUR = 3600
 frozen = pytest.mark.timeout(10)
@@ -36,21 +37,22 @@ frozen = pytest.mark.timeout(10)
 
 
 class Restarts:
-    """The same directory and the same clock, opened again and again."""
+    """The same store and the same clock, opened again and again."""
 
-    def __init__(self, path: Path, clock: ManualClock) -> None:
-        self._path = path
+    def __init__(self, url: str | Path, clock: ManualClock) -> None:
+        self._url = url
         self._clock = clock
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[Broker]:
-        async with make_broker(RocksStore(self._path, clock=self._clock)) as queue:
+        async with make_broker(open_store(self._url, clock=self._clock)) as queue:
             yield queue
 
 
-@pytest.fixture
-def server(tmp_path: Path, clock: ManualClock) -> Restarts:
-    return Restarts(tmp_path / "store", clock)
+@pytest.fixture(params=["rocksdb", "postgres"])
+def server(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Restarts:
+    url = tmp_path / "store" if request.param == "rocksdb" else databases().empty()
+    return Restarts(url, clock)
 
 
 async def test_messages_survive(server: Restarts) -> None:

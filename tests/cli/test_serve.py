@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from skep.cli.serve import without_password
 from tests.serving import ServerProcess
 
 
@@ -31,6 +32,27 @@ def test_it_says_what_to_open_and_what_to_type(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data") as server:
         assert httpx.get(f"{server.url}/docs").status_code == 200
         assert httpx.get(f"{server.url}/openapi.json").json()["openapi"] == "3.1.0"
+
+
+@pytest.mark.parametrize(
+    ("store", "shown"),
+    [
+        ("data", "data"),
+        ("memory://", "memory://"),
+        ("rocksdb:///var/lib/skep", "rocksdb:///var/lib/skep"),
+        ("postgresql://skep:secret@db:5432/queue?sslpassword=x", "postgresql://skep@db:5432/queue"),
+        ("postgres://:secret@db/queue", "postgres://db/queue"),
+    ],
+)
+def test_no_password_is_shown(store: str, shown: str) -> None:
+    assert without_password(store) == shown
+
+
+def test_a_database_that_does_not_answer_stops_it_without_naming_a_password() -> None:
+    said = refused("--store", "postgresql://skep:secret@127.0.0.1:1/queue")
+
+    assert "no connection to PostgreSQL" in said
+    assert "secret" not in said
 
 
 def test_what_was_pushed_is_there_after_a_restart(tmp_path: Path) -> None:

@@ -12,13 +12,15 @@ from tests.machine.consuming import ConsumingMachine
 from tests.machine.model import Model, Put
 from tests.machine.place import SECOND
 from tests.machine.queue import drafts, groups, partitions, picks, puts
+from tests.machine.subject import Subject
 
 parts = st.sampled_from([0.0, 0.3, 0.5, 0.9, 1.0])
 writes = st.integers(0, 3)
 
 
 class CrashingMachine(ConsumingMachine):
-    on_disk = True
+    def make_subject(self) -> Subject:
+        return Subject(on_disk=True)
 
     @rule()
     @precondition(lambda self: self.model.logs)

@@ -60,13 +60,14 @@ puts = st.lists(st.builds(Put, partitions, payloads, ids), min_size=1, max_size=
 
 
 class QueueMachine(RuleBasedStateMachine):
-    on_disk = False
-
     def __init__(self) -> None:
         super().__init__()
-        self.subject = Subject(on_disk=self.on_disk)
+        self.subject = self.make_subject()
         self.witness = Witness()
         self.deliveries: list[Delivery] = []
+
+    def make_subject(self) -> Subject:
+        return Subject(on_disk=False)
 
     @initialize(rules=st.sampled_from(RULES))
     def configure(self, rules: Rules) -> None:

@@ -96,14 +96,14 @@ class Subject:
             self._path = self._root / str(self._opened)
         if crashed:
             _copy(crashed, self._path, self._synced, keep)
-        store: Store = (
-            RocksStore(self._path, clock=self.clock)
-            if self._root
-            else MemoryStore(clock=self.clock)
-        )
-        broker = Broker(store, sweep_interval=None, random=Random(0))
+        broker = Broker(self._open_store(), sweep_interval=None, random=Random(0))
         self.run(broker.__aenter__())
         return broker
+
+    def _open_store(self) -> Store:
+        if self._root:
+            return RocksStore(self._path, clock=self.clock)
+        return MemoryStore(clock=self.clock)
 
     def _note_synced(self) -> None:
         if self._root and (log := _newest_log(self._path)):

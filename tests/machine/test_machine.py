@@ -11,6 +11,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.machine.consuming import ConsumingMachine
 from tests.machine.crashing import CrashingMachine
+from tests.machine.serving import ServedMachine
 
 EXAMPLES = int(os.environ.get("SKEP_EXAMPLES", "0"))
 SHRINK = os.environ.get("SKEP_SHRINK") != "no"
@@ -35,3 +36,7 @@ def test_the_broker_in_memory_does_what_the_model_does() -> None:
 
 def test_the_broker_on_disk_does_what_the_model_does_through_crashes() -> None:
     run_state_machine_as_test(CrashingMachine, settings=_settings(50))
+
+
+def test_the_broker_on_a_server_does_what_the_model_does_through_lost_connections() -> None:
+    run_state_machine_as_test(ServedMachine, settings=_settings(25))

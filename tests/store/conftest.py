@@ -7,14 +7,22 @@ import pytest
 
 from skep.model.queue import Partition, Queue
 from skep.store.memory import MemoryStore
+from skep.store.postgres.store import PostgresStore
 from skep.store.protocol import Store
 from skep.store.rocksdb.store import RocksStore
 from skep.testing.clock import ManualClock
+from tests.databases import databases
 from tests.store.build import make_partition, make_queue
 
 
 def open_store(kind: str, path: Path, clock: ManualClock) -> Store:
-    return MemoryStore(clock=clock) if kind == "memory" else RocksStore(path, clock=clock)
+    match kind:
+        case "memory":
+            return MemoryStore(clock=clock)
+        case "rocksdb":
+            return RocksStore(path, clock=clock)
+        case _:
+            return PostgresStore(databases().empty(), clock=clock)
 
 
 @pytest.fixture
@@ -22,13 +30,15 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-@pytest.fixture(params=["memory", "rocksdb"])
-async def store(
-    request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock
-) -> AsyncIterator[Store]:
-    store = open_store(request.param, tmp_path / "store", clock)
-    yield store
-    await store.close()
+@pytest.fixture(params=["memory", "rocksdb", "postgres"])
+def new_store(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Store:
+    return open_store(request.param, tmp_path / "store", clock)
+
+
+@pytest.fixture
+async def store(new_store: Store) -> AsyncIterator[Store]:
+    yield new_store
+    await new_store.close()
 
 
 @pytest.fixture

@@ -8,7 +8,10 @@ from skep.errors import Invalid
 from skep.store.open import open_store
 
 
-@pytest.mark.parametrize("url", ["", "rocksdb://", "redis://x", "memory://x", 5, None, b"x"])
+@pytest.mark.parametrize(
+    "url",
+    ["", "rocksdb://", "redis://x", "memory://x", "postgres://h/d?pooled=maybe", 5, None, b"x"],
+)
 def test_what_names_no_store_is_refused_and_nothing_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:

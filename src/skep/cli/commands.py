@@ -29,6 +29,7 @@ class Tree(Commands, LaterCommands):
         "dead-letter": Later("dead_letter:app", "Show, send back and delete dead letters."),
         "maintenance": Later("maintenance:app", "Lay pushes aside, or let pops find nothing."),
         "key": Later("key:app", "Make, list and revoke API keys."),
+        "migrate": Later("migrate:app", "Bring the schema in PostgreSQL up to date."),
     }
 
 

@@ -25,7 +25,8 @@ from skep.http.server import Address, Server
 from skep.settings import Settings
 
 Store = Annotated[
-    str | None, typer.Option(help="A directory, rocksdb:///path or memory://. [SKEP_STORE]")
+    str | None,
+    typer.Option(help="A directory, rocksdb:///path, postgresql://… or memory://. [SKEP_STORE]"),
 ]
 Host = Annotated[str | None, typer.Option(help="The address to listen on. [SKEP_HOST]")]
 Port = Annotated[int | None, typer.Option(help="The port to listen on. [SKEP_PORT]")]
@@ -110,11 +111,19 @@ async def run(settings: Settings) -> None:
         await server.serve()
 
 
+def without_password(store: str) -> str:
+    """The URL of a store as it may be shown: of what could be secret, nothing."""
+    scheme, separator, rest = store.partition("?")[0].partition("://")
+    user, _, place = rest.rpartition("@")
+    name = user.partition(":")[0]
+    return f"{scheme}{separator}{name}@{place}" if name else f"{scheme}{separator}{place}"
+
+
 def welcome(settings: Settings, address: Address) -> None:
     """Say what to open and what to type."""
     url = address.url
     sys.stdout.write(
-        f"skep keeps its queues in {settings.store} and listens on {url}\n"
+        f"skep keeps its queues in {without_password(settings.store)} and listens on {url}\n"
         f"  open   {url}/docs\n"
         f"""  type   curl {url}/api/v1/push -d '{{"items":[{{"queue":"orders","payload":1}}]}}'\n"""
         f"         curl '{url}/api/v1/pop/queue/orders?autoAck=true'\n"

@@ -308,6 +308,11 @@ class Broker:
             raise Invalid("path", "must name a place that does not exist yet")
         await self._store.backup(Path(path))
 
+    async def catch_up(self) -> bool:
+        """Know all that other servers committed before this; False if there are no others."""
+        await self._following.catch_up()
+        return self._store.shared
+
     async def stats(self) -> StoreStats:
         """What the store says about itself."""
         self._check_open()

@@ -44,11 +44,12 @@ class Following:
             self._task = asyncio.create_task(self._run(interval))
 
     async def stop(self) -> None:
-        tasks = [task for task in (self._task, self._next) if task]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        """Ask no more; who has asked gets his answer."""
+        if self._task:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        if self._next:
+            await asyncio.wait([self._next])
 
     async def catch_up(self) -> None:
         """Return when all is known that was committed before the call."""

@@ -1,5 +1,7 @@
 """The queues as this process knows them."""
 
+from collections import deque
+
 from msgspec.structs import replace
 
 from skep.core.cache import TailCache
@@ -24,6 +26,8 @@ class Known:
 
     def __init__(self, clock: Clock, *, cache_bytes: int) -> None:
         self.closed = False
+        self.dropped: deque[int | str] = deque(maxlen=1000)
+        """Numbers of queues and ids of subscriptions that are gone, whatever was read before."""
         self.queues: dict[str, QueueState] = {}
         self.partitions: dict[int, PartitionState] = {}
         self.cache = TailCache(cache_bytes)
@@ -83,6 +87,7 @@ class Known:
 
     def drop_queue(self, queue: QueueState) -> None:
         del self.queues[queue.config.name]
+        self.dropped.append(queue.config.number)
         for group in queue.groups.values():
             self._retire(group)
         for partition in queue.partitions.values():
@@ -116,6 +121,7 @@ class Known:
 
     def drop_group(self, group: GroupState) -> None:
         del group.queue.groups[group.name]
+        self.dropped.append(group.subscription.id)
         self._retire(group)
 
     def hear(

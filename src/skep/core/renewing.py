@@ -1,4 +1,8 @@
-"""Reading again what the store knows of a queue, where that may be more than is known here."""
+"""Reading again what the store knows of a queue, where that may be more than is known here.
+
+While it is read this server goes on. So only what was known before is taken for gone if it is not
+found, and what was dropped meanwhile stays dropped if it is.
+"""
 
 from skep.core.catalogue import Catalogue
 from skep.core.state import GroupState, QueueState
@@ -13,14 +17,15 @@ class Renewing:
 
     async def look_at(self, number: int) -> QueueState | None:
         """See whether a queue exists, how it is configured, and which groups it has."""
+        before = self._known(number)
         config = {queue.number: queue for queue in await self._store.queues()}.get(number)
         known = self._known(number)
         if config is None:
-            if known is not None:
+            if known is not None and known is before:
                 self._catalogue.drop_queue(known)
             return None
         if known is None:
-            return await self._adopt(config)
+            return None if number in self._catalogue.dropped else await self._adopt(config)
         if known.config != config:
             self._catalogue.reconfigure(known, config)
         await self._look_at_groups(known)
@@ -31,8 +36,9 @@ class Renewing:
         queue = await self.look_at(number)
         if queue is None:
             return
+        before = list(queue.partitions.values())
         stored = {each.number: each for each in await self._store.partitions(number)}
-        for gone in [p for p in queue.partitions.values() if p.number not in stored]:
+        for gone in [partition for partition in before if partition.number not in stored]:
             self._catalogue.drop_partition(gone)
         for partition in stored.values():
             self._catalogue.adopt(queue, partition)
@@ -58,24 +64,31 @@ class Renewing:
         return queue
 
     async def _look_at_groups(self, queue: QueueState) -> None:
+        before = list(queue.groups.values())
         stored = {each.group: each for each in await self._store.subscriptions(queue.config.number)}
-        for group in list(queue.groups.values()):
-            if not _is(group, stored.get(group.name)):
+        for group in before:
+            if not group.removed and not _is(group, stored.get(group.name)):
                 self._catalogue.drop_group(group)
-        new = [each for each in stored.values() if each.group not in queue.groups]
+        new = [
+            each
+            for each in stored.values()
+            if each.group not in queue.groups and each.id not in self._catalogue.dropped
+        ]
         for subscription in new:
             self._catalogue.add_group(queue, subscription)
         if new:
             await self._renew_consumers(queue)
 
     async def _renew_consumers(self, queue: QueueState) -> None:
+        before = [(group, number) for group in queue.groups.values() for number in group.consumers]
         stored = {
             (number, name): state
             for number, name, state in await self._store.consumers(queue.config.number)
         }
-        for group in queue.groups.values():
-            for number in [n for n in group.consumers if (n, group.name) not in stored]:
-                self._catalogue.forget_consumer(group, self._catalogue.partitions[number])
+        for group, number in before:
+            partition = self._catalogue.partitions.get(number)
+            if partition is not None and (number, group.name) not in stored:
+                self._catalogue.forget_consumer(group, partition)
         for (number, name), state in stored.items():
             partition, found = self._catalogue.partitions.get(number), queue.groups.get(name)
             if partition is not None and found is not None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from skep.core.broker import Broker
-from skep.errors import Invalid, SkepError, TooLarge
+from skep.errors import Invalid, NotFound, SkepError, TooLarge
 from skep.http.auth import Authenticator
 from skep.http.call import ANSWER, Call, Receive, Reply, Scope, Send
 from skep.http.codec import decode_body, decode_query
@@ -96,9 +96,7 @@ class App:
         if route.body is not None:
             call.body = decode_body(route.body, await self._read(headers, receive))
         try:
-            if principal.restricted:
-                principal.check_queues(route.queues(call))
-            return await route.handler(call)
+            return await _handle_known(route, call)
         except Invalid as error:
             raise as_sent(error, route) from None
 
@@ -132,6 +130,22 @@ class App:
         headers += reply.headers
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
+
+
+async def _handle_known(route: Route, call: Call) -> Reply:
+    """Handle a call; again, if it asks for what another server has just made."""
+    try:
+        return await _handle(route, call)
+    except NotFound:
+        if not await call.broker.catch_up():
+            raise
+        return await _handle(route, call)
+
+
+async def _handle(route: Route, call: Call) -> Reply:
+    if call.principal.restricted:
+        call.principal.check_queues(route.queues(call))
+    return await route.handler(call)
 
 
 class _Elsewhere(Exception):

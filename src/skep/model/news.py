@@ -13,7 +13,6 @@ class Grown(msgspec.Struct, frozen=True, array_like=True):
     """Messages were appended to a partition, up to ``end``; the newest is of ``newest_at``."""
 
     partition: int
-    messages: int
     end: Offset
     newest_at: Instant
 

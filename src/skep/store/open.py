@@ -10,7 +10,7 @@ from skep.store.protocol import Store
 
 
 def open_store(url: str | Path, *, clock: Clock | None = None) -> Store:
-    """A directory, as a path or ``rocksdb:///path``, or ``memory://``."""
+    """A directory, as a path or ``rocksdb:///path``, ``postgresql://…`` or ``memory://``."""
     if isinstance(url, Path):
         return _open_rocksdb(url, clock)
     if not isinstance(url, str):
@@ -23,7 +23,12 @@ def open_store(url: str | Path, *, clock: Clock | None = None) -> Store:
     if scheme == "rocksdb":
         parts = urlsplit(url)
         return _open_rocksdb(unquote(parts.netloc + parts.path), clock)
-    raise Invalid("store", f"{scheme}:// is not known; use a path, rocksdb:///path or memory://")
+    if scheme in ("postgresql", "postgres"):
+        return _open_postgres(url, clock)
+    raise Invalid(
+        "store",
+        f"{scheme}:// is not known; use a path, rocksdb:///path, postgresql://… or memory://",
+    )
 
 
 def restore_store(backup: Path, path: Path) -> None:
@@ -42,3 +47,11 @@ def _open_rocksdb(path: str | Path, clock: Clock | None) -> Store:
     except ImportError:
         raise Unavailable("install skep[rocksdb] to keep queues on disk") from None
     return RocksStore(Path(path), clock=clock)
+
+
+def _open_postgres(url: str, clock: Clock | None) -> Store:
+    try:
+        from skep.store.postgres.store import PostgresStore  # an extra
+    except ImportError:
+        raise Unavailable("install skep[postgres] to keep queues in PostgreSQL") from None
+    return PostgresStore(url, clock=clock)

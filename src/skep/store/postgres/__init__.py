@@ -1,0 +1,1 @@
+"""PostgreSQL: one store for several servers."""

@@ -1,0 +1,162 @@
+"""Connections: one for commits, a few for everything else, and what happens when one breaks."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from random import random
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlencode
+
+import asyncpg
+
+from skep.errors import Closed, Invalid, Unavailable
+from skep.store.postgres.failing import DRIVER, LOST, RACES, Raced, Stale, not_written
+from skep.store.postgres.sql import QUERIES
+from skep.store.postgres.transaction import Work, transact
+
+T = TypeVar("T")
+
+_log = logging.getLogger("skep.store")
+
+READERS = 4
+"""Connections beside the one for commits; who finds none free waits for one."""
+CONNECT_SECONDS = 10
+COMMAND_SECONDS = 40
+"""Longer than the server's own limit: it comes to bear when the server does not answer at all."""
+TRIES = 8
+FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.5
+
+
+class Database:
+    def __init__(self, url: str) -> None:
+        self._address, self._pooled = split_url(url)
+        self._idle: list[asyncpg.Connection] = []
+        self._free = asyncio.Semaphore(READERS)
+        self._writer: asyncpg.Connection | None = None
+        self._writing = asyncio.Lock()
+        self._closed = False
+
+    async def fetch(self, name: str, *arguments: Any) -> list[asyncpg.Record]:
+        """Read with one statement."""
+        return await self.read(lambda connection: connection.fetch(QUERIES[name], *arguments))
+
+    async def fetch_value(self, name: str, *arguments: Any) -> Any:
+        return await self.read(lambda connection: connection.fetchval(QUERIES[name], *arguments))
+
+    async def read(self, work: Work[T]) -> T:
+        """Read on a connection that is free.
+
+        One that broke while it lay idle shows only now: then it is done again on another.
+        """
+        async with self._free:
+            while True:
+                was_idle = bool(self._idle)
+                try:
+                    async with self._reader() as connection:
+                        return await work(connection)
+                except LOST as error:
+                    if not was_idle or isinstance(error, TimeoutError):
+                        raise not_written(error) from error
+                except asyncpg.PostgresError as error:
+                    raise not_written(error) from error
+
+    async def write(self, work: Work[T]) -> T:
+        """Do ``work`` in a transaction on a connection that is free."""
+        async with self._free:
+            return await self._try(self._reader, work)
+
+    async def commit(self, work: Work[T], *, at_once: Work[T | None]) -> T:
+        """Do ``work`` in a transaction on the connection for commits, one after the other.
+
+        Before, ``at_once`` may do it in one statement. It needs the limits of the connection,
+        so it is not asked behind a pooler.
+        """
+        async with self._writing:
+            writer = self._writer
+            if not self._pooled and writer is not None and not writer.is_closed():
+                done = await at_once(writer)
+                if done is not None:
+                    return done
+            return await self._try(self._the_writer, work)
+
+    async def close(self) -> None:
+        self._closed = True
+        connections = [*self._idle, *filter(None, [self._writer])]
+        self._idle, self._writer = [], None
+        for connection in connections:
+            try:
+                await connection.close(timeout=2)
+            except DRIVER as error:
+                _log.warning("a connection to PostgreSQL was not closed in order: %s", error)
+
+    async def _try(
+        self,
+        connect: Callable[[], AbstractAsyncContextManager[asyncpg.Connection]],
+        work: Work[T],
+    ) -> T:
+        pause = FIRST_PAUSE
+        for left in reversed(range(TRIES)):
+            try:
+                async with connect() as connection:
+                    return await transact(connection, work, pooled=self._pooled)
+            except Stale as error:
+                if not left:
+                    raise Unavailable(f"no connection to PostgreSQL: {error.__cause__}") from error
+            except (*RACES, Raced) as error:
+                if not left:
+                    raise Unavailable(f"PostgreSQL was too busy: {error!r}") from error
+                # Not all at once again.
+                await asyncio.sleep(pause * (0.5 + random() / 2))
+                pause = min(2 * pause, LONGEST_PAUSE)
+        raise AssertionError("the last try returns or raises")
+
+    @asynccontextmanager
+    async def _reader(self) -> AsyncIterator[asyncpg.Connection]:
+        connection = self._idle.pop() if self._idle else await self._connect()
+        try:
+            yield connection
+        except (*LOST, asyncio.CancelledError):
+            connection.terminate()
+            raise
+        finally:
+            if not connection.is_closed() and not self._closed:
+                self._idle.append(connection)
+            else:
+                connection.terminate()
+
+    @asynccontextmanager
+    async def _the_writer(self) -> AsyncIterator[asyncpg.Connection]:
+        if self._writer is None or self._writer.is_closed():
+            self._writer = await self._connect()
+        yield self._writer
+
+    async def _connect(self) -> asyncpg.Connection:
+        if self._closed:
+            raise Closed
+        try:
+            connection = await asyncpg.connect(
+                self._address,
+                timeout=CONNECT_SECONDS,
+                command_timeout=COMMAND_SECONDS,
+                statement_cache_size=0 if self._pooled else 200,
+            )
+            if not self._pooled:
+                await connection.fetch(QUERIES["settings"], False)
+            return connection
+        except (*DRIVER, ValueError) as error:
+            raise Unavailable(f"no connection to PostgreSQL: {error}") from error
+
+
+def split_url(url: str) -> tuple[str, bool]:
+    """The URL as the driver takes it, and whether a pooler stands before the database.
+
+    With ``?pooled=yes`` each transaction may run on another connection, which others use too:
+    nothing that is prepared or set on one may be expected, or left behind.
+    """
+    address, _, options = url.partition("?")
+    query = dict(parse_qsl(options, keep_blank_values=True))
+    pooled = query.pop("pooled", "no")
+    if pooled not in ("yes", "no"):
+        raise Invalid("store", f"pooled must be yes or no, not {pooled!r}")
+    return f"{address}?{urlencode(query)}" if query else address, pooled == "yes"

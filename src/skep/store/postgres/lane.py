@@ -1,0 +1,56 @@
+"""The lane of a server: its own track of the journal, leased, and fenced by every commit.
+
+Whoever holds a lane has his name in its row. A commit that appends locks the row and looks for
+his name, so a lane that was taken over is noticed before anything is written, whatever the
+former holder believes. The lease only says when a lane may be taken over without asking; it is
+renewed by commits, because a server that appends nothing needs no lane.
+"""
+
+import time
+from datetime import timedelta
+from uuid import uuid4
+
+import asyncpg
+
+from skep.store.postgres.sql import QUERIES
+
+LEASE = timedelta(seconds=60)
+_RENEW_AFTER = LEASE.total_seconds() / 3
+
+
+class Lane:
+    def __init__(self) -> None:
+        self.number = -1
+        self.owner = uuid4()
+        self._renewed_at = 0.0
+        self.told = 0
+        """The number of the last news that was told on it."""
+        self.told_before = 0
+        """The number of the last that its former holder told."""
+
+    async def take(self, connection: asyncpg.Connection) -> None:
+        await connection.execute(QUERIES["lock_lanes"])
+        await connection.execute(QUERIES["give_lane_back"], self.owner)
+        self.number = await connection.fetchval(QUERIES["take_lane"], self.owner, LEASE)
+        self.told = await connection.fetchval(QUERIES["news_head"], self.number)
+        self.told_before = self.told
+        self._renewed_at = time.monotonic()
+
+    async def lock(self, connection: asyncpg.Connection) -> None:
+        """Let nobody else commit on it until this transaction ends."""
+        if not await connection.fetch(QUERIES["lock_lane"], self.number, self.owner):
+            await self.take(connection)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the lease should be prolonged."""
+        return time.monotonic() - self._renewed_at > _RENEW_AFTER
+
+    async def renew(self, connection: asyncpg.Connection) -> None:
+        """Keep it a while longer, if it is time; within a commit that has locked it."""
+        if self.is_due:
+            await connection.execute(QUERIES["renew_lane"], self.number, self.owner, LEASE)
+            self._renewed_at = time.monotonic()
+
+    async def give_back(self, connection: asyncpg.Connection) -> None:
+        await connection.execute(QUERIES["give_lane_back"], self.owner)

@@ -1,0 +1,125 @@
+"""How a commit reads and locks what it needs: at most one statement for each kind of row."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import asyncpg
+
+from skep.errors import Corrupted
+from skep.model.change import Change
+from skep.model.names import MAX_NUMBER
+from skep.model.queue import Partition
+from skep.store.postgres import rows
+from skep.store.postgres.known import Known
+from skep.store.postgres.lane import Lane
+from skep.store.postgres.needs import Needs
+from skep.store.postgres.sql import QUERIES
+from skep.store.postgres.text import from_text, to_text
+
+
+async def look(connection: asyncpg.Connection, changes: Sequence[Change], lane: Lane) -> Known:
+    needs = Needs(changes)
+    known = Known(needs)
+    if needs.partitions:
+        await _lock_partitions(connection, known, lane)
+    if needs.places:
+        await _lock_consumers(connection, known)
+    if any(needs.hashes.values()):
+        await _find_transaction_ids(connection, known)
+    if needs.messages:
+        await _read_segments(connection, known)
+    if needs.letters or needs.given_up:
+        await _lock_letters(connection, known)
+    if needs.keys:
+        await _find_outcomes(connection, known)
+    if needs.numbers:
+        # A change that meets damage is left out and the others are judged anew: see ``judge``.
+        times = len(changes) + 1 if known.damaged else 1
+        known.numbers = await _take_numbers(connection, needs.numbers * times)
+    known.now = known.now or await connection.fetchval(QUERIES["now"])
+    return known
+
+
+async def _lock_partitions(connection: asyncpg.Connection, known: Known, lane: Lane) -> None:
+    asked = _in_range(known.needs.partitions)
+    statement = QUERIES["lock_partitions"]
+    found = await connection.fetch(statement, lane.number, lane.owner, asked)
+    if not found:
+        # Another server holds our lane by now, or somebody deleted its row.
+        await lane.take(connection)
+        found = await connection.fetch(statement, lane.number, lane.owner, asked)
+    for row in found:
+        known.now = max(known.now, row[9])
+        if row[10]:
+            partition = rows.to_partition(row)
+            known.partitions[partition.queue, partition.number] = partition
+            known.heads[partition.queue] = row[8]
+    await lane.renew(connection)
+
+
+async def _lock_consumers(connection: asyncpg.Connection, known: Known) -> None:
+    asked = sorted(place for place in known.needs.places if place[2] <= MAX_NUMBER)
+    for row in await connection.fetch(QUERIES["lock_consumers"], *_turn(asked)):
+        queue, group, partition = row[:3]
+        known.now = max(known.now, row[8])
+        if row[3] is not None:
+            known.subscriptions[queue, group] = rows.to_subscription(
+                (queue, group, row[3], *row[4:7])
+            )
+        if row[7]:
+            # All that a round wants to know of it is that it is there.
+            there = Partition(number=partition, queue=queue, name="", created_at=0)
+            known.partitions.setdefault((queue, partition), there)
+        if row[9] is not None:
+            known.consumers[queue, partition, group] = rows.to_consumer(row[9:])
+
+
+async def _find_transaction_ids(connection: asyncpg.Connection, known: Known) -> None:
+    asked = sorted(
+        (partition, each)
+        for partition, hashes in known.needs.hashes.items()
+        for each in hashes.values()
+    )
+    for row in await connection.fetch(QUERIES["known_transaction_ids"], *_turn(asked)):
+        known.offsets[row[0], row[1]] = row[2]
+
+
+async def _read_segments(connection: asyncpg.Connection, known: Known) -> None:
+    asked = _turn(sorted(known.needs.messages))
+    for row in await connection.fetch(QUERIES["segments_holding"], *asked):
+        try:
+            known.segments.setdefault(row[0], []).append(rows.to_segment(row))
+        except Corrupted as error:
+            known.damaged.setdefault(row[0], []).append((row[1], row[1] + row[5], error))
+
+
+async def _lock_letters(connection: asyncpg.Connection, known: Known) -> None:
+    needs = known.needs
+    if needs.letters:
+        asked = _turn(sorted(needs.letters))
+        for row in await connection.fetch(QUERIES["lock_dead_letters"], *asked):
+            letter = rows.to_letter(row)
+            known.dead_letters[letter.queue, letter.number] = letter
+    if needs.given_up:
+        asked = _turn(sorted(needs.given_up))
+        for row in await connection.fetch(QUERIES["letters_of_messages"], *asked):
+            known.letters_of[row[0], row[1], row[2]] = row[3]
+
+
+async def _find_outcomes(connection: asyncpg.Connection, known: Known) -> None:
+    keys = [to_text(key) for key in known.needs.keys]
+    for row in await connection.fetch(QUERIES["recorded_outcomes"], keys):
+        known.outcomes[from_text(row[0])] = rows.to_recorded(row)
+
+
+async def _take_numbers(connection: asyncpg.Connection, count: int) -> Iterator[int]:
+    return iter([row[0] for row in await connection.fetch(QUERIES["next_numbers"], count)])
+
+
+def _in_range(numbers: Iterable[int]) -> list[int]:
+    return [number for number in numbers if number <= MAX_NUMBER]
+
+
+def _turn(asked: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    """Rows as columns."""
+    return [list(column) for column in zip(*asked, strict=True)]

@@ -1,0 +1,24 @@
+-- Lanes: each server's own track of the journal.
+
+-- name: lock_lanes
+-- Lanes are given out one at a time. The lock ends with the transaction.
+SELECT pg_advisory_xact_lock(hashtext('queen.lane'));
+
+-- name: take_lane
+-- The lowest lane that nobody holds, or a new one. The row is locked by every commit of its
+-- holder, so this waits for one that is under way, and the next one of the same holder finds
+-- that the lane is no longer his.
+INSERT INTO queen.lane (number, owner, expires_at)
+SELECT coalesce(
+           (SELECT min(number) FROM queen.lane WHERE expires_at <= clock_timestamp()),
+           (SELECT coalesce(max(number) + 1, 0) FROM queen.lane)
+       ), $1, clock_timestamp() + $2
+    ON CONFLICT (number) DO UPDATE
+   SET owner = excluded.owner, expires_at = excluded.expires_at
+RETURNING number;
+
+-- name: renew_lane
+UPDATE queen.lane SET expires_at = clock_timestamp() + $3 WHERE number = $1 AND owner = $2;
+
+-- name: give_lane_back
+UPDATE queen.lane SET expires_at = '-infinity' WHERE owner = $1;

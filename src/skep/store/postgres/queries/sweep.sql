@@ -1,0 +1,113 @@
+-- How messages, partitions and queues leave: in steps that hold nobody up.
+
+-- name: lock_partition
+SELECT number, queue, name, created_at, start_offset, end_offset, first_at, newest_at
+  FROM queen.partition
+ WHERE number = $1 AND queue = $2
+   FOR NO KEY UPDATE;
+
+-- name: oldest_segments
+-- The oldest segments that lie wholly before an offset, without their payloads.
+SELECT s.start_offset, s.messages, s.transaction_ids
+  FROM (SELECT * FROM queen.segment WHERE partition = $1 ORDER BY start_offset LIMIT $3) AS s
+ WHERE s.start_offset + s.messages <= $2
+ ORDER BY s.start_offset;
+
+-- name: delete_segments
+DELETE FROM queen.segment WHERE partition = $1 AND start_offset < $2;
+
+-- name: delete_transaction_ids
+-- A replayed dead letter may have taken an id over: then it stays.
+DELETE FROM queen.transaction_id AS t
+ USING unnest($2::bytea[], $3::bigint[]) AS a (hash, at_offset)
+ WHERE t.partition = $1 AND t.hash = a.hash AND t.at_offset = a.at_offset;
+
+-- name: delete_trace_names
+DELETE FROM queen.trace_name AS n
+ USING queen.trace_event AS e
+ WHERE e.partition = $1 AND e.at_offset >= $2 AND e.at_offset < $3
+   AND n.name = ANY (e.names) AND n.number = e.number;
+
+-- name: delete_trace_events
+DELETE FROM queen.trace_event WHERE partition = $1 AND at_offset >= $2 AND at_offset < $3;
+
+-- name: shorten_partition
+UPDATE queen.partition AS p
+   SET start_offset = $2, first_at = coalesce((
+       SELECT s.created_at FROM queen.segment AS s WHERE s.partition = $1
+        ORDER BY s.start_offset LIMIT 1), 0)
+ WHERE p.number = $1;
+
+-- name: replace_segment
+UPDATE queen.segment
+   SET size = $3, payloads = $4, transaction_ids = $5, trace_ids = $6, producers = $7, flags = $8
+ WHERE partition = $1 AND start_offset = $2;
+
+-- name: put_removal
+INSERT INTO queen.removal (queue, partition, kind, messages, executed_at)
+SELECT $1, $2, $3, $4, $5 WHERE EXISTS (SELECT FROM queen.queue WHERE number = $1);
+
+-- name: removals
+SELECT r.queue, r.partition, r.kind, r.messages, r.executed_at
+  FROM queen.removal AS r
+  JOIN queen.queue AS q ON q.number = r.queue
+ WHERE r.queue = $1
+ ORDER BY r.number DESC
+ LIMIT $2;
+
+-- name: forget_removals
+-- The oldest first, up to the first that is not old.
+WITH oldest AS (
+    SELECT number, bool_and(executed_at < $2) OVER (ORDER BY number) AS is_old
+      FROM (SELECT number, executed_at FROM queen.removal WHERE queue = $1
+             ORDER BY number LIMIT $3) AS first
+)
+DELETE FROM queen.removal AS r
+ USING oldest
+ WHERE r.queue = $1 AND r.number = oldest.number AND oldest.is_old
+RETURNING 1;
+
+-- name: delete_queue
+DELETE FROM queen.queue WHERE number = $1;
+
+-- name: ownerless_partitions
+-- Partitions whose queue is gone: deleted a moment ago, or before a crash, or by hand.
+SELECT p.number, p.queue FROM queen.partition AS p
+ WHERE NOT EXISTS (SELECT FROM queen.queue AS q WHERE q.number = p.queue)
+ ORDER BY p.number
+ LIMIT $1;
+
+-- name: delete_partition
+DELETE FROM queen.partition WHERE number = $1;
+
+-- name: delete_ownerless
+-- What a queue leaves behind once its partitions are gone, some of it; says how much that was.
+WITH subscriptions AS (
+    DELETE FROM queen.subscription WHERE ctid = ANY (ARRAY(
+        SELECT s.ctid FROM queen.subscription AS s
+         WHERE NOT EXISTS (SELECT FROM queen.queue AS q WHERE q.number = s.queue) LIMIT $1))
+    RETURNING 1
+), consumers AS (
+    DELETE FROM queen.consumer WHERE ctid = ANY (ARRAY(
+        SELECT c.ctid FROM queen.consumer AS c
+         WHERE NOT EXISTS (SELECT FROM queen.queue AS q WHERE q.number = c.queue) LIMIT $1))
+    RETURNING 1
+), heads AS (
+    DELETE FROM queen.lane_head WHERE ctid = ANY (ARRAY(
+        SELECT h.ctid FROM queen.lane_head AS h
+         WHERE NOT EXISTS (SELECT FROM queen.queue AS q WHERE q.number = h.queue) LIMIT $1))
+    RETURNING 1
+), letters AS (
+    DELETE FROM queen.dead_letter WHERE ctid = ANY (ARRAY(
+        SELECT d.ctid FROM queen.dead_letter AS d
+         WHERE NOT EXISTS (SELECT FROM queen.queue AS q WHERE q.number = d.queue) LIMIT $1))
+    RETURNING 1
+), removals AS (
+    DELETE FROM queen.removal WHERE ctid = ANY (ARRAY(
+        SELECT r.ctid FROM queen.removal AS r
+         WHERE NOT EXISTS (SELECT FROM queen.queue AS q WHERE q.number = r.queue) LIMIT $1))
+    RETURNING 1
+)
+SELECT (SELECT count(*) FROM subscriptions) + (SELECT count(*) FROM consumers)
+     + (SELECT count(*) FROM heads) + (SELECT count(*) FROM letters)
+     + (SELECT count(*) FROM removals);

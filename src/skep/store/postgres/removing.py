@@ -1,0 +1,162 @@
+"""How messages, partitions and queues leave PostgreSQL: in steps that hold nobody up."""
+
+from collections.abc import Iterable
+
+import asyncpg
+
+from skep.model.names import MAX_NUMBER, Instant, Offset
+from skep.model.news import Cut, Happened
+from skep.model.queue import Removal
+from skep.store.postgres import rows
+from skep.store.postgres.database import Database
+from skep.store.postgres.log import LogRows
+from skep.store.postgres.sql import QUERIES
+from skep.store.postgres.text import from_texts, hash_of
+
+STEP = 100
+"""Segments removed in one transaction: a few milliseconds in which nobody can push there."""
+
+
+class RemovingRows(LogRows):
+    async def truncate(self, queue: int, partition: int, before: Offset, *, kind: str) -> Removal:
+        async def work(connection: asyncpg.Connection) -> tuple[Removal, Happened]:
+            known = await connection.fetch(QUERIES["lock_partition"], partition, queue)
+            gone = await _drop_oldest(connection, partition, before) if known else 0
+            removal = Removal(
+                queue=queue,
+                partition=partition,
+                kind=kind,
+                messages=gone,
+                executed_at=self.clock.now(),
+            )
+            if not gone:
+                return removal, Happened()
+            await _record(connection, removal)
+            (left,) = await connection.fetch(QUERIES["lock_partition"], partition, queue)
+            now = rows.to_partition(left)
+            return removal, Happened(cut=(Cut(partition, now.start, now.first_at),))
+
+        return await self._write_and_tell(work)
+
+    async def delete_message(self, queue: int, partition: int, offset: Offset) -> bool:
+        if offset > MAX_NUMBER:
+            return False
+
+        async def work(connection: asyncpg.Connection) -> tuple[bool, Happened]:
+            await connection.fetch(QUERIES["lock_partition"], partition, queue)
+            done = await _blank(connection, partition, offset)
+            return done, Happened(blanked=(partition,) if done else ())
+
+        return await self._write_and_tell(work)
+
+    async def removals(self, queue: int, *, limit: int) -> list[Removal]:
+        return list(map(rows.to_removal, await (await self._db()).fetch("removals", queue, limit)))
+
+    async def record_removal(self, removal: Removal) -> None:
+        async def work(connection: asyncpg.Connection) -> None:
+            await _record(connection, removal)
+
+        await (await self._db()).write(work)
+
+    async def forget_removals(self, queue: int, before: Instant, *, limit: int) -> int:
+        async def work(connection: asyncpg.Connection) -> int:
+            return len(await connection.fetch(QUERIES["forget_removals"], queue, before, limit))
+
+        return await (await self._db()).write(work)
+
+    async def delete_queue(self, queue: int) -> None:
+        async def work(connection: asyncpg.Connection) -> tuple[None, Happened]:
+            await connection.execute(QUERIES["delete_queue"], queue)
+            return None, Happened(queues=(queue,))
+
+        await self._write_and_tell(work)
+        await self._tidy(await self._db())
+
+    async def _tidy(self, database: Database) -> None:
+        """Remove what belongs to queues that are gone: deleted just now, or before a crash, or
+        by an operator's hand."""
+        while ownerless := await database.fetch("ownerless_partitions", STEP):
+            for number, queue in ownerless:
+                await _purge(database, number, queue)
+        while await database.write(_drop_ownerless):
+            pass
+
+
+async def _drop_ownerless(connection: asyncpg.Connection) -> int:
+    gone: int = await connection.fetchval(QUERIES["delete_ownerless"], 10 * STEP)
+    return gone
+
+
+async def _purge(database: Database, partition: int, queue: int) -> None:
+    async def work(connection: asyncpg.Connection) -> int:
+        await connection.fetch(QUERIES["lock_partition"], partition, queue)
+        gone = await _drop_oldest(connection, partition, MAX_NUMBER)
+        if not gone:
+            await connection.execute(QUERIES["delete_partition"], partition)
+        return gone
+
+    while await database.write(work):
+        pass
+
+
+async def _drop_oldest(connection: asyncpg.Connection, partition: int, before: Offset) -> int:
+    """Remove some segments that lie wholly before an offset; returns how many messages."""
+    found = await connection.fetch(QUERIES["oldest_segments"], partition, before, STEP)
+    if not found:
+        return 0
+    start, end = found[0][0], found[-1][0] + found[-1][1]
+    await connection.execute(QUERIES["delete_segments"], partition, end)
+    for first, _, ids in found:
+        await _forget_ids(connection, partition, enumerate(from_texts(ids) or (), first))
+    await _forget_traces(connection, partition, start, end)
+    await connection.execute(QUERIES["shorten_partition"], partition, end)
+    return sum(messages for _, messages, _ in found)
+
+
+async def _forget_ids(
+    connection: asyncpg.Connection, partition: int, ids: Iterable[tuple[Offset, str | None]]
+) -> None:
+    chosen = [(offset, hash_of(text)) for offset, text in ids if text is not None]
+    if chosen:
+        offsets, hashes = zip(*chosen, strict=True)
+        await connection.execute(
+            QUERIES["delete_transaction_ids"], partition, list(hashes), list(offsets)
+        )
+
+
+async def _forget_traces(
+    connection: asyncpg.Connection, partition: int, start: Offset, stop: Offset
+) -> None:
+    await connection.execute(QUERIES["delete_trace_names"], partition, start, stop)
+    await connection.execute(QUERIES["delete_trace_events"], partition, start, stop)
+
+
+async def _blank(connection: asyncpg.Connection, partition: int, offset: Offset) -> bool:
+    found = await connection.fetch(QUERIES["segments_holding"], [partition], [offset])
+    segment = rows.to_segment(found[0]) if found else None
+    if segment is None or offset >= segment.end:
+        return False
+    blanked = segment.blank(offset)
+    if blanked is None:
+        return False
+    await connection.execute(
+        QUERIES["replace_segment"],
+        partition,
+        segment.start,
+        blanked.size,
+        *rows.from_columns(blanked.columns),
+    )
+    await _forget_ids(connection, partition, [(offset, segment.chosen_id(offset))])
+    await _forget_traces(connection, partition, offset, offset + 1)
+    return True
+
+
+async def _record(connection: asyncpg.Connection, removal: Removal) -> None:
+    await connection.execute(
+        QUERIES["put_removal"],
+        removal.queue,
+        removal.partition,
+        removal.kind,
+        removal.messages,
+        removal.executed_at,
+    )

@@ -1,0 +1,80 @@
+"""The store protocol over PostgreSQL."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+import asyncpg
+
+from skep.errors import Invalid
+from skep.model.change import Change, Commit
+from skep.store.clock import Clock
+from skep.store.postgres.letters import EntryRows, LetterRows, TraceRows
+from skep.store.postgres.looking import look
+from skep.store.postgres.news import encode, happened_in, tell
+from skep.store.postgres.recent import Recent, append
+from skep.store.postgres.removing import RemovingRows
+from skep.store.postgres.writing import write
+from skep.store.protocol import StoreStats
+from skep.store.round import judge
+
+
+class PostgresStore(RemovingRows, LetterRows, TraceRows, EntryRows):
+    """One database, several servers, a lane for each."""
+
+    def __init__(self, url: str, *, clock: Clock | None = None) -> None:
+        super().__init__(url, clock=clock)
+        self._recent = Recent()
+
+    async def commit(self, changes: Sequence[Change]) -> Commit:
+        if not changes:
+            return Commit([], [])
+        database = await self._db()
+        try:
+            done = await database.commit(
+                partial(self._commit, changes), at_once=partial(self._push, changes)
+            )
+        except BaseException:
+            self._recent.forget()
+            raise
+        self.lane = self._lane.number
+        return done
+
+    async def _push(
+        self, changes: Sequence[Change], connection: asyncpg.Connection
+    ) -> Commit | None:
+        """Commit by memory and in one statement; None, and nothing, if that cannot be."""
+        now = self.clock.now()
+        known = None if self._lane.is_due else self._recent.known(changes, now)
+        if known is None:
+            return None
+        round_, outcomes = judge(known, changes, lane=self._lane.number, now=now)
+        segments = round_.segments()
+        told = encode(happened_in(changes, outcomes, segments, ()))
+        if not await append(connection, round_, segments, known, self._lane, told):
+            self._recent.forget()
+            return None
+        self._recent.learn(round_.partitions(), round_.heads)
+        return Commit(outcomes, segments)
+
+    async def _commit(self, changes: Sequence[Change], connection: asyncpg.Connection) -> Commit:
+        asked_at = self._told.steady()
+        known = await look(connection, changes, self._lane)
+        now = self._time(known.now, asked_at)
+        lane = self._lane.number
+        round_, outcomes = judge(known, changes, lane=lane, now=now)
+        segments = round_.segments()
+        await write(connection, round_, segments, known, lane)
+        spaces = [space for space, _ in round_.entries]
+        await tell(connection, self._lane, happened_in(changes, outcomes, segments, spaces))
+        # If it is not committed in the end, all of it is forgotten.
+        self._recent.learn(round_.partitions(), round_.heads)
+        return Commit(outcomes, segments)
+
+    async def stats(self) -> StoreStats:
+        (found,) = await (await self._db()).fetch("statistics")
+        return StoreStats(str(found[0]), found[1], found[2])
+
+    async def backup(self, path: Path) -> NoReturn:
+        raise Invalid("path", "PostgreSQL is backed up with pg_dump or pg_basebackup")

@@ -1,0 +1,81 @@
+"""One transaction: what its failure means depends on whether COMMIT had been sent."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import asyncpg
+
+from skep.store.postgres.failing import (
+    DRIVER,
+    LOST,
+    RACES,
+    Raced,
+    Stale,
+    not_written,
+    perhaps_written,
+)
+from skep.store.postgres.sql import QUERIES
+
+T = TypeVar("T")
+Work = Callable[[asyncpg.Connection], Awaitable[T]]
+
+_ROLLBACK_SECONDS = 5
+
+
+async def transact(connection: asyncpg.Connection, work: Work[T], *, pooled: bool) -> T:
+    """Do ``work`` wholly or not at all. Races are raised as they are, for another try."""
+    await _begin(connection, pooled=pooled)
+    try:
+        result = await work(connection)
+    except (*RACES, Raced):
+        await _roll_back(connection)
+        raise
+    except LOST as error:
+        connection.terminate()
+        raise not_written(error) from error
+    except asyncpg.PostgresError as error:
+        await _roll_back(connection)
+        raise not_written(error) from error
+    except BaseException:
+        # Also who was cancelled in the middle of an answer leaves a connection nobody can use.
+        connection.terminate()
+        raise
+    await _commit(connection)
+    return result
+
+
+async def _begin(connection: asyncpg.Connection, *, pooled: bool) -> None:
+    try:
+        await connection.execute(QUERIES["begin"])
+        if pooled:
+            await connection.fetch(QUERIES["settings"], True)
+    except LOST as error:
+        connection.terminate()
+        raise Stale from error
+    except asyncpg.PostgresError as error:
+        # Such as a standby, which takes no transaction that writes: another may be the primary.
+        connection.terminate()
+        raise not_written(error) from error
+    except BaseException:
+        connection.terminate()
+        raise
+
+
+async def _commit(connection: asyncpg.Connection) -> None:
+    try:
+        await connection.execute("COMMIT")
+    except (asyncpg.SerializationError, asyncpg.DeadlockDetectedError):
+        raise
+    except DRIVER as error:
+        connection.terminate()
+        raise perhaps_written(error) from error
+    except BaseException:
+        connection.terminate()
+        raise
+
+
+async def _roll_back(connection: asyncpg.Connection) -> None:
+    try:
+        await connection.execute("ROLLBACK", timeout=_ROLLBACK_SECONDS)
+    except DRIVER:
+        connection.terminate()

@@ -1,0 +1,138 @@
+"""How a commit writes what its round decided: at most one statement for each kind of row."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import asyncpg
+
+from skep.model.segment import Segment
+from skep.store.postgres import rows
+from skep.store.postgres.failing import Raced
+from skep.store.postgres.known import Known
+from skep.store.postgres.sql import QUERIES
+from skep.store.postgres.text import hash_of, to_text
+from skep.store.round import Round
+
+
+async def write(
+    connection: asyncpg.Connection, round_: Round, segments: list[Segment], known: Known, lane: int
+) -> None:
+    if segments:
+        await copy_segments(connection, segments)
+        await _move_partitions(connection, round_, lane)
+    if any(round_.transactions.values()):
+        await _put_transaction_ids(connection, round_, known)
+    if round_.consumers:
+        await _put_consumers(connection, round_, known)
+    if round_.removed or round_.replaced or round_.dead_letters:
+        await _put_letters(connection, round_)
+    if round_.traces:
+        await _put_traces(connection, round_)
+    if round_.recorded:
+        made = [rows.from_recorded(name, each) for name, each in round_.recorded.items()]
+        await put(connection, "put_outcomes", made)
+    if round_.entries:
+        await _put_entries(connection, round_)
+
+
+async def put(connection: asyncpg.Connection, name: str, values: Sequence[Sequence[Any]]) -> None:
+    """Give a statement rows, as the columns that it takes; nothing if there are none."""
+    if values:
+        columns = [list(column) for column in zip(*values, strict=True)]
+        await connection.execute(QUERIES[name], *columns)
+
+
+async def copy_segments(connection: asyncpg.Connection, segments: list[Segment]) -> None:
+    # A row holds arrays, and arrays of arrays cannot be ragged: COPY takes them as they are,
+    # and takes the most in a second of all that was measured.
+    await connection.copy_records_to_table(
+        "segment",
+        schema_name="queen",
+        columns=rows.SEGMENT_COLUMNS,
+        records=map(rows.from_segment, segments),
+    )
+
+
+async def _move_partitions(connection: asyncpg.Connection, round_: Round, lane: int) -> None:
+    moved = round_.partitions()
+    await connection.execute(
+        QUERIES["move_partitions"],
+        [partition.number for partition in moved],
+        [partition.end for partition in moved],
+        [partition.first_at for partition in moved],
+        [partition.newest_at for partition in moved],
+        lane,
+        list(round_.heads),
+        list(round_.heads.values()),
+    )
+
+
+async def _put_transaction_ids(connection: asyncpg.Connection, round_: Round, known: Known) -> None:
+    hashes = known.needs.hashes
+    # In the order of the index: what lies together there is written together.
+    made = sorted(
+        (partition, hashes[partition][chosen], offset)
+        for partition, ids in round_.transactions.items()
+        for chosen, offset in ids.items()
+    )
+    if known.needs.replays:
+        await put(connection, "put_transaction_ids", made)
+    else:
+        await connection.copy_records_to_table(
+            "transaction_id",
+            schema_name="queen",
+            columns=("partition", "hash", "at_offset"),
+            records=made,
+        )
+
+
+async def _put_consumers(connection: asyncpg.Connection, round_: Round, known: Known) -> None:
+    locked: list[tuple[Any, ...]] = []
+    new: list[tuple[Any, ...]] = []
+    for place, state in round_.consumers.items():
+        queue, partition, group = place
+        subscription = known.subscriptions[queue, group].id
+        row = queue, group, partition, subscription, *rows.from_consumer(state)
+        (locked if place in known.consumers else new).append(row)
+    await put(connection, "update_consumers", locked)
+    await insert_consumers(connection, new)
+
+
+async def insert_consumers(connection: asyncpg.Connection, new: Sequence[Sequence[Any]]) -> None:
+    """Make rows that were not there; raises ``Raced`` if somebody else has just made one."""
+    if new:
+        columns = [list(column) for column in zip(*new, strict=True)]
+        made = await connection.fetch(QUERIES["insert_consumers"], *columns)
+        if len(made) != len(new):
+            raise Raced("a consumer's row was made by another server")
+
+
+async def _put_letters(connection: asyncpg.Connection, round_: Round) -> None:
+    gone = {*round_.removed, *round_.replaced}
+    await put(connection, "delete_dead_letters", sorted(gone))
+    made = [rows.from_letter(letter) for letter in round_.dead_letters.values()]
+    await put(connection, "put_dead_letters", made)
+
+
+async def _put_traces(connection: asyncpg.Connection, round_: Round) -> None:
+    # One by one, but sent together: their names are arrays of different lengths.
+    await connection.executemany(
+        QUERIES["put_trace_event"], list(map(rows.from_event, round_.traces))
+    )
+    named = [
+        (to_text(name), event.number, event.partition, event.offset, event.created_at)
+        for event in round_.traces
+        for name in dict.fromkeys(event.names)
+    ]
+    await put(connection, "put_trace_names", named)
+
+
+async def _put_entries(connection: asyncpg.Connection, round_: Round) -> None:
+    gone = [(space, hash_of(key)) for (space, key), e in round_.entries.items() if e is None]
+    kept = [
+        (entry.space, hash_of(entry.key), entry.key, entry.value, entry.version, entry.updated_at)
+        for entry in round_.entries.values()
+        if entry is not None
+    ]
+    await put(connection, "delete_entries", sorted(gone))
+    await put(connection, "put_entries", kept)

@@ -1,0 +1,114 @@
+"""Every statement is asked for, is right, and finds its rows by an index however many there are."""
+
+import re
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+import skep.store.postgres
+from skep.store.postgres.sql import QUERIES, parse
+
+PACKAGE = Path(skep.store.postgres.__file__).parent
+NOBODY = UUID(int=0)
+
+HOT: dict[str, tuple[Any, ...]] = {
+    "lock_partitions": (0, NOBODY, [5, 7]),
+    "lock_consumers": ([1], ["g"], [5]),
+    "known_transaction_ids": ([5, 5], [b"a", b"b"]),
+    "segments_holding": ([5], [0]),
+    "lock_dead_letters": ([1], [3]),
+    "letters_of_messages": ([5], [0], ["g"]),
+    "recorded_outcomes": (["k"],),
+    "move_partitions": ([5], [1], [1], [1], 0, [1], [1]),
+    "update_consumers": (
+        *([1], ["g"], [5], ["s"], [2], [0], [None], [0], [0], [0], [0], [0], [None], [None]),
+        *([None], [None], [None], [None], [0], [0], [0]),
+    ),
+    "append_at_once": (0, NOBODY, [5], [1], [0], [0], [1], [1], [1], [1], [0], [1], [], b""),
+    "tell": (0, NOBODY, b""),
+    "news": ([0, 1], [99_000, 0], 1, 0),
+    "read_segments": (5, 0, 10, 1000),
+    "read_journal": (1, 0, 5, 10),
+    "read_journal_backwards": (1, 0, 5, 10),
+    "find_offset": (5, b"a"),
+    "offset_at": (5, 1),
+    "find_trace": (b"t" * 16, 10),
+    "partitions_named": (1, ["p5"]),
+    "oldest_segments": (5, 9, 100),
+    "trace_events": (5, 0),
+    "given_up": (5, 0, 9),
+}
+"""What is asked for each message, with arguments."""
+
+FILL = """
+INSERT INTO queen.queue (number, name, created_at) VALUES (1, 'orders', 0);
+INSERT INTO queen.lane VALUES (0, '00000000-0000-0000-0000-000000000000', 'infinity');
+INSERT INTO queen.lane_head VALUES (1, 0, 100000);
+INSERT INTO queen.news SELECT 0, n, 'x' FROM generate_series(1, 100000) AS n;
+INSERT INTO queen.partition (number, queue, name, created_at)
+SELECT n, 1, 'p' || n, 0 FROM generate_series(1, 100000) AS n;
+INSERT INTO queen.segment
+SELECT n, 0, 1, 0, n, 1, 1, 0, '{x}', NULL, ARRAY[sha256(n::text::bytea)], NULL, NULL
+  FROM generate_series(1, 100000) AS n;
+INSERT INTO queen.transaction_id
+SELECT n, sha256(n::text::bytea), 0 FROM generate_series(1, 100000) AS n;
+INSERT INTO queen.subscription VALUES (1, 'g', 's', 'all', NULL, 0);
+INSERT INTO queen.consumer
+SELECT 1, 'g', n, 's', 1, 0, NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0
+  FROM generate_series(1, 100000) AS n;
+INSERT INTO queen.dead_letter
+SELECT 1, n, n, 0, 'g', 'e', 1, 0, 'x', NULL, NULL, NULL, 0, false
+  FROM generate_series(1, 100000) AS n;
+INSERT INTO queen.trace_event
+SELECT n, 0, n, 'info', 'x', NULL, NULL, 0, '{}' FROM generate_series(1, 100000) AS n;
+INSERT INTO queen.outcome SELECT 'k' || n, 'x', 'x', 0 FROM generate_series(1, 100000) AS n;
+ANALYZE;
+"""
+
+
+@pytest.fixture
+async def filled(sql: asyncpg.Connection) -> asyncpg.Connection:
+    await sql.execute(FILL)
+    return sql
+
+
+def test_every_statement_is_used() -> None:
+    code = "".join(path.read_text() for path in PACKAGE.glob("*.py"))
+
+    assert [name for name in QUERIES if f'"{name}"' not in code] == []
+
+
+def test_no_python_file_holds_sql() -> None:
+    verbs = re.compile(r'"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b')
+
+    assert [path.name for path in PACKAGE.glob("*.py") if verbs.search(path.read_text())] == []
+
+
+def test_a_file_of_statements_is_taken_apart_by_their_names() -> None:
+    text = "-- a file\n\n-- name: one\n-- why\nSELECT 1;\n\n-- name: two\nSELECT 2;\n"
+
+    assert list(parse(text)) == [("one", "-- why\nSELECT 1;"), ("two", "SELECT 2;")]
+
+
+@pytest.mark.parametrize("name", [n for n in QUERIES if n not in ("begin", "create_migrations")])
+async def test_every_statement_can_be_prepared(sql: asyncpg.Connection, name: str) -> None:
+    assert await sql.prepare(QUERIES[name])
+
+
+async def test_hot_statements_find_their_rows_by_an_index(filled: asyncpg.Connection) -> None:
+    scans: dict[str, list[str]] = {}
+    for name, arguments in HOT.items():
+        async with filled.transaction():
+            await filled.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+            statement = "EXPLAIN " + QUERIES[name].rstrip(";")
+            plan = [row[0] for row in await filled.fetch(statement, *arguments)]
+        scans[name] = [
+            line.strip()
+            for line in plan
+            if re.search(r"Seq Scan on (?!lane\b|queue\b|lane_head\b|subscription\b)", line)
+        ]
+
+    assert {name: found for name, found in scans.items() if found} == {}

@@ -1,0 +1,253 @@
+"""Two servers on one database: each knows what the other does."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from skep import Broker, Draft
+from skep.errors import LeaseLost, QueueNotFound
+from skep.store.postgres.store import PostgresStore
+from tests.broker.build import make_broker
+
+SOON = 5
+
+
+@pytest.fixture
+async def other(url: str, queue: Broker) -> AsyncIterator[Broker]:
+    """A second server; ``queue`` is the first."""
+    async with make_broker(PostgresStore(url)) as broker:
+        yield broker
+
+
+def drafts(*payloads: bytes, partition: str = "alice") -> list[Draft]:
+    return [Draft(payload, partition) for payload in payloads]
+
+
+async def test_what_one_takes_the_other_delivers(queue: Broker, other: Broker) -> None:
+    await queue.push("orders", drafts(b"1", b"2"))
+
+    delivery = await other.pop("orders", group="billing", batch=10)
+
+    assert delivery is not None
+    assert [message.payload for message in delivery.messages] == [b"1", b"2"]
+
+
+async def test_who_waits_at_one_is_woken_by_a_push_to_the_other(
+    queue: Broker, other: Broker
+) -> None:
+    await queue.push("orders", drafts(b"0"))
+    await other.pop("orders", auto_ack=True)
+    waiting = asyncio.ensure_future(other.pop("orders", wait=60))
+    await asyncio.sleep(0)
+
+    await queue.push("orders", drafts(b"1"))
+
+    async with asyncio.timeout(SOON):
+        delivery = await waiting
+    assert delivery is not None
+    assert [message.payload for message in delivery.messages] == [b"1"]
+
+
+async def test_who_waits_for_a_queue_that_the_other_makes_is_woken(
+    queue: Broker, other: Broker
+) -> None:
+    waiting = asyncio.ensure_future(other.pop("orders", wait=60))
+    await asyncio.sleep(0)
+
+    await queue.push("orders", drafts(b"1"))
+
+    async with asyncio.timeout(SOON):
+        assert await waiting is not None
+
+
+async def test_no_two_servers_lease_the_same_messages(queue: Broker, other: Broker) -> None:
+    await queue.push("orders", drafts(b"1"))
+    await queue.pop("orders", group="other")
+    await other.pop("orders", group="other")
+
+    taken = await asyncio.gather(*(each.pop("orders", group="g") for each in (queue, other)))
+
+    assert sorted(delivery is None for delivery in taken) == [False, True]
+
+
+async def test_a_lease_of_one_is_acknowledged_at_the_other(queue: Broker, other: Broker) -> None:
+    await queue.push("orders", drafts(b"1", b"2"))
+    delivery = await queue.pop("orders", group="g", batch=10)
+    assert delivery is not None
+
+    await other.extend(delivery, 60)
+    settled = await other.ack(delivery)
+
+    assert settled.completed == 2
+    assert await queue.pop("orders", group="g") is None
+    with pytest.raises(LeaseLost):
+        await queue.ack(delivery)
+
+
+async def test_what_one_acknowledged_the_other_does_not_deliver_again(
+    queue: Broker, other: Broker
+) -> None:
+    await queue.push("orders", drafts(b"1", b"2", b"3"))
+    assert await other.pop("orders", group="g") is not None
+    assert await queue.pop("orders", group="g") is None
+    await other.push("orders", drafts(b"1", partition="bob"))
+
+    first = await queue.pop("orders", group="g", batch=10)
+    assert first is not None
+    await queue.ack(first)
+    second = await other.pop("orders", group="g", batch=10)
+
+    assert [(m.partition, m.payload) for m in first.messages] == [("bob", b"1")]
+    assert second is None
+
+
+async def test_both_append_to_a_partition_and_its_order_is_one(
+    queue: Broker, other: Broker
+) -> None:
+    for number in range(20):
+        await (queue, other)[number % 2].push("orders", drafts(b"%d" % number))
+
+    delivery = await queue.pop("orders", batch=100)
+
+    assert delivery is not None
+    assert [m.offset for m in delivery.messages] == list(range(20))
+    assert [m.payload for m in delivery.messages] == [b"%d" % number for number in range(20)]
+
+
+async def test_an_id_that_one_has_stored_is_a_duplicate_at_the_other(
+    queue: Broker, other: Broker
+) -> None:
+    await queue.push("orders", [Draft(b"1", "alice", "o-1")])
+
+    (receipt,) = await other.push("orders", [Draft(b"2", "alice", "o-1")])
+
+    assert (receipt.duplicate, receipt.offset) == (True, 0)
+
+
+async def test_a_queue_that_one_configured_is_not_made_anew_by_the_other(
+    queue: Broker, other: Broker
+) -> None:
+    await queue.queues.configure("orders", lease_time=7)
+
+    await other.push("orders", drafts(b"1"))
+
+    assert other.queues.get("orders").options.lease_time == 7
+
+
+async def test_a_queue_that_one_removed_is_new_at_the_other(queue: Broker, other: Broker) -> None:
+    await queue.push("orders", drafts(b"old"))
+    assert await other.pop("orders") is not None
+
+    await queue.queues.delete("orders")
+    await other.push("orders", drafts(b"new"))
+
+    delivery = await queue.pop("orders", batch=10)
+    assert delivery is not None
+    assert [(m.offset, m.payload) for m in delivery.messages] == [(0, b"new")]
+
+
+async def test_a_group_that_subscribes_to_what_is_new_gets_nothing_older(
+    queue: Broker, other: Broker
+) -> None:
+    await queue.push("orders", drafts(b"old"))
+
+    nothing = await other.pop("orders", group="late", subscription_mode="new")
+    await queue.push("orders", drafts(b"new"))
+    delivery = await queue.pop("orders", group="late", batch=10)
+
+    assert nothing is None
+    assert delivery is not None
+    assert [message.payload for message in delivery.messages] == [b"new"]
+
+
+async def test_a_group_that_one_moved_is_moved_at_the_other(queue: Broker, other: Broker) -> None:
+    await queue.push("orders", drafts(b"1", b"2"))
+    assert await other.pop("orders", group="g", batch=10, auto_ack=True) is not None
+
+    await queue.catch_up()
+    await queue.groups.seek("orders", "g", "beginning")
+
+    again = await other.pop("orders", group="g", batch=10)
+    assert again is not None
+    assert [message.offset for message in again.messages] == [0, 1]
+
+
+async def test_what_one_removed_the_other_does_not_count(queue: Broker, other: Broker) -> None:
+    await queue.push("orders", drafts(b"1", b"2"))
+    await other.pop("orders", group="g")
+
+    await queue.queues.clear("orders")
+
+    await other.push("orders", drafts(b"3"))
+    await other.catch_up()
+    assert (await other.queues.stats("orders")).messages == 1
+
+
+async def test_maintenance_begun_at_one_is_known_at_the_other(queue: Broker, other: Broker) -> None:
+    await queue.maintenance.set_popping(True)
+
+    await other.catch_up()
+    assert other.maintenance.popping
+
+
+@pytest.mark.parametrize(
+    "deletion",
+    [
+        "DELETE FROM queen.queue",
+        "DELETE FROM queen.partition",
+        "DELETE FROM queen.subscription",
+        "DELETE FROM queen.consumer",
+        "DELETE FROM queen.lane",
+        "DELETE FROM queen.news",
+    ],
+)
+async def test_rows_deleted_by_hand_do_not_stop_a_queue(
+    queue: Broker, sql: asyncpg.Connection, deletion: str
+) -> None:
+    await queue.push("orders", drafts(b"1", b"2"))
+    assert await queue.pop("orders", group="g", auto_ack=True) is not None
+
+    await sql.execute(deletion)
+    await queue.push("orders", drafts(b"3"))
+
+    async with asyncio.timeout(SOON):
+        delivery = await queue.pop("orders", group="g", batch=10, wait=SOON)
+    assert delivery is not None
+    assert delivery.messages[-1].payload == b"3"
+
+
+async def test_a_server_that_slept_too_long_reads_everything_again(
+    queue: Broker, other: Broker, sql: asyncpg.Connection
+) -> None:
+    await queue.push("orders", drafts(b"1"))
+    await sql.execute(
+        "UPDATE queen.news SET number = number + 1000; DELETE FROM queen.news AS n"
+        " WHERE number < (SELECT max(m.number) FROM queen.news AS m WHERE m.lane = n.lane)"
+    )
+
+    delivery = await other.pop("orders", wait=SOON)
+
+    assert delivery is not None
+
+
+async def test_one_server_at_a_time_sweeps(url: str, store: PostgresStore) -> None:
+    second = PostgresStore(url)
+
+    first_takes = await store.take_duty("sweep", 60)
+    second_takes = await second.take_duty("sweep", 60)
+    first_keeps = await store.take_duty("sweep", 60)
+
+    assert (first_takes, second_takes, first_keeps) == (True, False, True)
+    await second.close()
+
+
+async def test_who_asks_for_what_is_gone_everywhere_is_told(queue: Broker, other: Broker) -> None:
+    await queue.push("orders", drafts(b"1"))
+    await other.pop("orders")
+    await queue.queues.delete("orders")
+    await other.catch_up()
+
+    with pytest.raises(QueueNotFound):
+        other.queues.get("orders")
