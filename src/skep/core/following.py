@@ -50,6 +50,9 @@ class Following:
             await asyncio.wait([self._task])
         if self._next:
             await asyncio.wait([self._next])
+        # One that has begun is not the next any more.
+        async with self._looking:
+            pass
 
     async def catch_up(self) -> None:
         """Return when all is known that was committed before the call."""

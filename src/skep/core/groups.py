@@ -185,7 +185,11 @@ class Groups:
 
     async def delete(self, queue: str, group: str) -> None:
         """Forget a group; the next pop under its name is a first contact again."""
-        await self._catalogue.forget_group(self._catalogue.group(queue, group))
+        state = self._catalogue.group(queue, group)
+        # Who waits for it comes back at once, and must not be taken for the one that goes.
+        async with self._registering.of((state.queue.config.number, group)):
+            if not state.removed:
+                await self._catalogue.forget_group(state)
 
     def _lag(self, group: GroupState) -> GroupLag:
         now = self._store.clock.now()
