@@ -21,6 +21,8 @@ class Settings:
     """A directory, rocksdb:///path, postgresql://… or memory://"""
     host: str = "127.0.0.1"
     port: int = 6632
+    workers: int = 1
+    """Processes that listen on the port; more than one need a store that they can share."""
     allow_anonymous: bool = False
     """Listen on an address that others can reach although nobody has to say who he is."""
 

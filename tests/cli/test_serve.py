@@ -113,3 +113,33 @@ def test_a_port_that_is_taken_says_so(tmp_path: Path) -> None:
         said = refused("--port", port, "--store", str(tmp_path / "other"))
 
     assert port in said
+
+
+def test_several_processes_need_a_store_that_they_can_share(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "skep", "serve", "--store", str(tmp_path / "s"), "--workers", "2"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert "only PostgreSQL" in done.stderr
+    assert not (tmp_path / "s").exists()
+
+
+def test_workers_that_cannot_start_end_the_server() -> None:
+    nowhere = "postgresql://127.0.0.1:1/none"
+
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "skep", "serve"),
+            *("--store", nowhere, "--port", "0", "--workers", "2"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 3
+    assert "no connection to PostgreSQL" in done.stderr

@@ -14,69 +14,16 @@ from pathlib import Path
 import pytest
 
 from skep import AsyncClient, AsyncProducer, Draft
-from skep.client.retry import Retry
 from skep.errors import SkepError
+from tests.faults.load import PATIENT, Load, everything
 from tests.serving import ServerProcess
 
 pytestmark = pytest.mark.xdist_group("killed")
 
 KILLS = int(os.environ.get("SKEP_KILLS", "4"))
-PATIENT = Retry(attempts=100, max_delay=0.5)
-"""Longer than any restart, on any machine."""
 PRODUCERS = 4
 BETWEEN = 200
 """Messages that are answered between two kills: so each kill finds the server at work."""
-
-
-class Load:
-    """Producers that never give up, and what was answered to them."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._stopping = False
-        self.answered: dict[str, list[str]] = defaultdict(list)
-        self.progress = asyncio.Condition()
-
-    async def produce(self, number: int) -> None:
-        """Push in order, and go on with the next only when the one before is stored."""
-        partition, count = f"p{number}", 0
-        async with AsyncClient(self._url, retry=PATIENT) as client:
-            while not self._stopping:
-                size = count % 7 + 1
-                ids = [f"{partition}-{count + n}" for n in range(size)]
-                drafts = [Draft(chosen.encode(), partition, chosen) for chosen in ids]
-                await self._until_stored(client, drafts)
-                count += size
-                self.answered[partition] += ids
-                async with self.progress:
-                    self.progress.notify_all()
-
-    async def _until_stored(self, client: AsyncClient, drafts: list[Draft]) -> None:
-        while True:
-            with suppress(SkepError):
-                await client.push("orders", drafts)
-                return
-
-    def stop(self) -> None:
-        self._stopping = True
-
-    def total(self) -> int:
-        return sum(map(len, self.answered.values()))
-
-    async def until(self, total: int) -> None:
-        async with self.progress:
-            await self.progress.wait_for(lambda: self.total() >= total)
-
-
-async def everything(url: str) -> dict[str, list[str]]:
-    """What the queue holds, by partition, as a new group reads it."""
-    found: dict[str, list[str]] = defaultdict(list)
-    async with AsyncClient(url, retry=PATIENT) as client:
-        while delivery := await client.pop("orders", group="checker", batch=1000, partitions=9):
-            for message in delivery.messages:
-                found[message.partition].append(message.payload.decode())
-            await client.ack(delivery)
-    return found
 
 
 async def test_nothing_is_lost_doubled_or_reordered(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import gc
 import logging
 import os
+import socket
 import sys
 from functools import partial
 from pathlib import Path
@@ -12,9 +13,11 @@ import typer
 import uvloop
 
 from skep import embedded
+from skep.cli.ending import code_of, complain
+from skep.cli.workers import Crew, listen
 from skep.core.encryption import KeyRing
 from skep.core.limits import Limits
-from skep.errors import Invalid
+from skep.errors import Invalid, SkepError, Unavailable
 from skep.http.app import App
 from skep.http.auth import build_authenticator
 from skep.http.exposure import check_exposure
@@ -30,6 +33,10 @@ Store = Annotated[
 ]
 Host = Annotated[str | None, typer.Option(help="The address to listen on. [SKEP_HOST]")]
 Port = Annotated[int | None, typer.Option(help="The port to listen on. [SKEP_PORT]")]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, help="Processes on the port, with PostgreSQL as the store. [SKEP_WORKERS]"),
+]
 Anonymous = Annotated[
     bool | None,
     typer.Option(
@@ -51,6 +58,7 @@ def serve(
     store: Store = None,
     host: Host = None,
     port: Port = None,
+    workers: Workers = None,
     allow_anonymous: Anonymous = None,
     api_keys: ApiKeys = None,
     tls_certificate: Certificate = None,
@@ -67,6 +75,7 @@ def serve(
         store=store,
         host=host,
         port=port,
+        workers=workers,
         allow_anonymous=allow_anonymous,
         api_keys=api_keys,
         tls_certificate=tls_certificate,
@@ -74,12 +83,35 @@ def serve(
         log_level=log_level,
     )
     _log_to_stderr(settings.log_level)
-    uvloop.run(run(settings))
-
-
-async def run(settings: Settings) -> None:
-    """Open the store, serve, and close it again."""
     check_exposure(settings)
+    if settings.workers == 1:
+        uvloop.run(run(settings))
+    else:
+        raise typer.Exit(_serve_together(settings))
+
+
+def _serve_together(settings: Settings) -> int:
+    if not settings.store.startswith(("postgresql://", "postgres://")):
+        raise Invalid("workers", "must be 1: only PostgreSQL can be shared by several processes")
+    try:
+        listening = listen(settings.host, settings.port)
+    except OSError as error:
+        raise Unavailable(f"port {settings.port} cannot be listened on: {error}") from None
+
+    def work(is_first: bool) -> None:
+        try:
+            uvloop.run(run(settings, listening, speaks=is_first))
+        except SkepError as error:
+            complain(str(error))
+            raise SystemExit(code_of(error)) from None
+
+    return Crew(settings.workers, work).run()
+
+
+async def run(
+    settings: Settings, listening: socket.socket | None = None, *, speaks: bool = True
+) -> None:
+    """Open the store, serve, and close it again."""
     authenticator = build_authenticator(settings)
     limits = DoorLimits(
         body_bytes=settings.body_bytes,
@@ -106,9 +138,10 @@ async def run(settings: Settings) -> None:
             backup_directory=Path(settings.backup_directory) if settings.backup_directory else None
         )
         app = App(broker, routes, authenticator=authenticator, origins=origins, limits=limits)
-        server = Server(app, broker, address, limits=limits, started=partial(welcome, settings))
+        started = partial(welcome, settings) if speaks else None
+        server = Server(app, broker, address, limits=limits, started=started)
         _spare_the_collector()
-        await server.serve()
+        await server.serve(sockets=[listening] if listening else None)
 
 
 def without_password(store: str) -> str:
