@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long lint sync cli-docs format bench lock clean tools
+.PHONY: help run test test-long lint sync cli-docs format bench bench-postgres lock clean tools
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -41,6 +41,9 @@ format: $(READY) ## Put the code into shape
 bench: $(READY) tools ## Measure beside the bare store and the bare server, in one run
 	$(BIN)/python -m benchmarks.embedded
 	$(BIN)/python -m benchmarks.door
+
+bench-postgres: $(READY) tools ## The same on PostgreSQL, beside queues of rows
+	$(BIN)/python -m benchmarks.postgres
 
 lock: $(READY) ## Resolve the dependencies anew
 	$(BIN)/pip install --quiet uv

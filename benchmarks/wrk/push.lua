@@ -2,8 +2,14 @@
 local messages = tonumber(os.getenv("MESSAGES"))
 local partitions = tonumber(os.getenv("PARTITIONS"))
 local ids = os.getenv("IDS") == "1"
-local payload = '{"order":12345,"customer":"alice","items":["tea","rice","salt"],"note":"'
-  .. string.rep("x", 128) .. '"}'
+
+-- Two hundred bytes of which no two are alike: what is stored must not shrink more than orders do.
+local function payload()
+  local note = {}
+  for i = 1, 16 do note[i] = string.format("%08x", math.random(0, 2147483647)) end
+  return '{"order":12345,"customer":"alice","items":["tea","rice","salt"],"note":"'
+    .. table.concat(note) .. '"}'
+end
 local count = 0
 local ready = {}
 
@@ -12,7 +18,7 @@ local function body(partition, with_ids)
   for i = 1, messages do
     local id = with_ids and ('"transactionId":"' .. count .. "-" .. i .. '",') or ""
     items[i] = '{"queue":"orders","partition":"p' .. partition .. '",' .. id
-      .. '"payload":' .. payload .. "}"
+      .. '"payload":' .. payload() .. "}"
   end
   return wrk.format("POST", nil, nil, '{"items":[' .. table.concat(items, ",") .. "]}")
 end
