@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from skep import Broker, Draft
-from skep.errors import LeaseLost, QueueNotFound
+from skep.errors import LeaseLost, OutcomeUnknown, QueueNotFound
 from skep.store.postgres.store import PostgresStore
 from tests.broker.build import make_broker
 
@@ -251,3 +251,38 @@ async def test_who_asks_for_what_is_gone_everywhere_is_told(queue: Broker, other
 
     with pytest.raises(QueueNotFound):
         other.queues.get("orders")
+
+
+async def test_what_was_committed_without_an_answer_is_delivered_all_the_same(
+    queue: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await queue.push("orders", drafts(b"0"))
+    assert await queue.pop("orders", auto_ack=True) is not None
+    waiting = asyncio.ensure_future(queue.pop("orders", batch=10, wait=60))
+    await asyncio.sleep(0)
+    with monkeypatch.context() as network:
+        lose_the_answer(network)
+        with pytest.raises(OutcomeUnknown):
+            await queue.push("orders", [Draft(b"1", "alice", "o-1")])
+
+    (again,) = await queue.push("orders", [Draft(b"1", "alice", "o-1")])
+
+    assert again.duplicate
+    async with asyncio.timeout(SOON):
+        delivery = await waiting
+    assert delivery is not None
+    assert [message.payload for message in delivery.messages] == [b"1"]
+
+
+def lose_the_answer(network: pytest.MonkeyPatch) -> None:
+    """PostgreSQL commits, and the connection is gone before it says so."""
+    execute = asyncpg.Connection.execute
+
+    async def lose(self: asyncpg.Connection, query: str, *args: object, **kw: object) -> str:
+        done: str = await execute(self, query, *args, **kw)  # type: ignore[arg-type]
+        if query == "COMMIT":
+            self.terminate()
+            raise asyncpg.ConnectionDoesNotExistError("the answer is lost")
+        return done
+
+    network.setattr(asyncpg.Connection, "execute", lose)

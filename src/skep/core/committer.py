@@ -113,14 +113,14 @@ class Committer:
         try:
             commit = await self._store.commit(changes)
             self._follow(changes, commit)
-            if self._store.shared:
-                await self._explain(changes, commit)
         except Exception as error:
             self._settle(taken)
             for submission in taken:
                 if not submission.outcome.done():
                     submission.outcome.set_exception(error)
         else:
+            if self._store.shared:
+                await self._explain(changes, commit)
             self._settle(taken)
             for submission, result in zip(taken, commit.outcomes, strict=True):
                 if not submission.outcome.done():

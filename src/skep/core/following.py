@@ -76,9 +76,13 @@ class Following:
         ]
         if not refused:
             return
-        await self.catch_up()
-        for queue in {q for change, outcome in refused for q in self._untold(change, outcome)}:
-            await self._renewing.renew(queue)
+        try:
+            await self.catch_up()
+            for queue in {q for change, outcome in refused for q in self._untold(change, outcome)}:
+                await self._renewing.renew(queue)
+        except SkepError as error:
+            # What was committed is committed all the same; who was refused meets it again.
+            _log.warning("why a change was refused cannot be read: %s", error)
 
     def _untold(self, change: Change, outcome: object) -> set[int]:
         if isinstance(outcome, Gone):
@@ -110,11 +114,15 @@ class Following:
         async with self._looking:
             self._next = None
             news = await self._store.news(self._seen)
-            if any(each.number != self._seen.get(each.lane, 0) + 1 for each in _firsts(news)):
+            if any(map(self._is_late, _firsts(news))):
                 await self._start_over()
                 return
             await self._hear([each.happened for each in news])
             self._seen.update({each.lane: each.number for each in news})
+
+    def _is_late(self, news: News) -> bool:
+        """Whether something before it was missed. Of our own lane we know what we told."""
+        return news.lane != self._store.lane and news.number != self._seen.get(news.lane, 0) + 1
 
     async def _start_over(self) -> None:
         _log.warning("news of the other servers were missed: all is read again")

@@ -24,7 +24,9 @@ class Lane:
         self.owner = uuid4()
         self._renewed_at = 0.0
         self.told = 0
-        """The number of the last news that was told on it."""
+        """The number up to which all news on it are known to us, because we told them."""
+        self._ahead: set[int] = set()
+        self._doubt_until = 0.0
         self.told_before = 0
         """The number of the last that its former holder told."""
 
@@ -34,7 +36,28 @@ class Lane:
         self.number = await connection.fetchval(QUERIES["take_lane"], self.owner, LEASE)
         self.told = await connection.fetchval(QUERIES["news_head"], self.number)
         self.told_before = self.told
+        self._ahead.clear()
         self._renewed_at = time.monotonic()
+
+    def note(self, number: int | None) -> None:
+        """News of this number, if any, are known here."""
+        if number is None:
+            return
+        self._ahead.add(number)
+        while self.told + 1 in self._ahead:
+            self.told += 1
+            self._ahead.remove(self.told)
+
+    def is_known(self, number: int) -> bool:
+        return number <= self.told or number in self._ahead
+
+    def doubt(self) -> None:
+        """A commit got no answer: what it tells may be there, now or in a while."""
+        self._doubt_until = time.monotonic() + LEASE.total_seconds()
+
+    @property
+    def in_doubt(self) -> bool:
+        return time.monotonic() < self._doubt_until
 
     async def lock(self, connection: asyncpg.Connection) -> None:
         """Let nobody else commit on it until this transaction ends."""

@@ -42,8 +42,19 @@ class NewsRows(Opening):
         found = await database.fetch(
             "news", list(seen), list(seen.values()), lane.number, lane.told_before
         )
+        if lane.in_doubt:
+            found += await self._of_our_own()
         await self._forget()
         return [News(row[0], row[1], _decode(row[2])) for row in found]
+
+    async def _of_our_own(self) -> list[asyncpg.Record]:
+        """What a commit of ours told to whose end we were not there."""
+        lane = self._lane
+        found = await (await self._db()).fetch("own_news", lane.number, lane.told)
+        unknown = [row for row in found if not lane.is_known(row[1])]
+        for row in unknown:
+            lane.note(row[1])
+        return unknown
 
     async def take_duty(self, name: str, seconds: float) -> bool:
         async def work(connection: asyncpg.Connection) -> bool:
@@ -60,13 +71,14 @@ class NewsRows(Opening):
         The lane is locked first, as commits do it: in another order they would wait for each other.
         """
 
-        async def whole(connection: asyncpg.Connection) -> T:
+        async def whole(connection: asyncpg.Connection) -> tuple[T, int | None]:
             await self._lane.lock(connection)
             result, happened = await work(connection)
-            await tell(connection, self._lane, happened)
-            return result
+            return result, await tell(connection, self._lane, happened)
 
-        return await (await self._db()).write(whole)
+        result, number = await (await self._db()).write(whole)
+        self._lane.note(number)
+        return result
 
     async def _forget(self) -> None:
         """Delete what we told a minute ago, now and then."""
@@ -85,17 +97,22 @@ class NewsRows(Opening):
         await (await self._db()).write(work)
 
 
-async def tell(connection: asyncpg.Connection, lane: Lane, happened: Happened) -> None:
-    """Let the others know, as soon as this is committed; nothing if nothing happened."""
+async def tell(connection: asyncpg.Connection, lane: Lane, happened: Happened) -> int | None:
+    """Let the others know, as soon as this is committed; nothing if nothing happened.
+
+    Returns its number, which our lane is to note when it is committed.
+    """
     if happened == _NOTHING:
-        return
+        return None
     content = encode(happened)
-    number = await connection.fetchval(QUERIES["tell"], lane.number, lane.owner, content)
+    number: int | None = await connection.fetchval(
+        QUERIES["tell"], lane.number, lane.owner, content
+    )
     if number is None:
         await lane.take(connection)
         number = await connection.fetchval(QUERIES["tell"], lane.number, lane.owner, content)
-    lane.told = number
     await lane.renew(connection)
+    return number
 
 
 _NOTHING = Happened()

@@ -85,12 +85,15 @@ async def append(
     known: Known,
     lane: Lane,
     told: bytes,
-) -> bool:
-    """Append if everything is still as it is known; False, and nothing, if it is not."""
+) -> int | None:
+    """Append if everything is still as it is known; None, and nothing, if it is not.
+
+    Returns the number of what it told.
+    """
     moved = sorted(round_.partitions(), key=lambda partition: partition.number)
     before = [known.partitions[each.queue, each.number] for each in moved]
     try:
-        lane.told = await connection.fetchval(
+        number: int = await connection.fetchval(
             QUERIES["append_at_once"],
             lane.number,
             lane.owner,
@@ -108,7 +111,7 @@ async def append(
             told,
         )
     except (*RACES, asyncpg.DivisionByZeroError):
-        return False
+        return None
     except asyncpg.PostgresConnectionError as error:
         connection.terminate()
         raise perhaps_written(error) from error
@@ -123,4 +126,4 @@ async def append(
     except BaseException:
         connection.terminate()
         raise
-    return True
+    return number

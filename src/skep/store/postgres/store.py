@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import asyncpg
 
-from skep.errors import Invalid
+from skep.errors import Invalid, OutcomeUnknown
 from skep.model.change import Change, Commit
 from skep.store.clock import Clock
 from skep.store.postgres.letters import EntryRows, LetterRows, TraceRows
@@ -32,18 +32,21 @@ class PostgresStore(RemovingRows, LetterRows, TraceRows, EntryRows):
             return Commit([], [])
         database = await self._db()
         try:
-            done = await database.commit(
+            done, told = await database.commit(
                 partial(self._commit, changes), at_once=partial(self._push, changes)
             )
-        except BaseException:
+        except BaseException as error:
             self._recent.forget()
+            if isinstance(error, OutcomeUnknown):
+                self._lane.doubt()
             raise
+        self._lane.note(told)
         self.lane = self._lane.number
         return done
 
     async def _push(
         self, changes: Sequence[Change], connection: asyncpg.Connection
-    ) -> Commit | None:
+    ) -> tuple[Commit, int | None] | None:
         """Commit by memory and in one statement; None, and nothing, if that cannot be."""
         now = self.clock.now()
         known = None if self._lane.is_due else self._recent.known(changes, now)
@@ -52,13 +55,16 @@ class PostgresStore(RemovingRows, LetterRows, TraceRows, EntryRows):
         round_, outcomes = judge(known, changes, lane=self._lane.number, now=now)
         segments = round_.segments()
         told = encode(happened_in(changes, outcomes, segments, ()))
-        if not await append(connection, round_, segments, known, self._lane, told):
+        number = await append(connection, round_, segments, known, self._lane, told)
+        if number is None:
             self._recent.forget()
             return None
         self._recent.learn(round_.partitions(), round_.heads)
-        return Commit(outcomes, segments)
+        return Commit(outcomes, segments), number
 
-    async def _commit(self, changes: Sequence[Change], connection: asyncpg.Connection) -> Commit:
+    async def _commit(
+        self, changes: Sequence[Change], connection: asyncpg.Connection
+    ) -> tuple[Commit, int | None]:
         asked_at = self._told.steady()
         known = await look(connection, changes, self._lane)
         now = self._time(known.now, asked_at)
@@ -67,10 +73,11 @@ class PostgresStore(RemovingRows, LetterRows, TraceRows, EntryRows):
         segments = round_.segments()
         await write(connection, round_, segments, known, lane)
         spaces = [space for space, _ in round_.entries]
-        await tell(connection, self._lane, happened_in(changes, outcomes, segments, spaces))
+        happened = happened_in(changes, outcomes, segments, spaces)
+        told = await tell(connection, self._lane, happened)
         # If it is not committed in the end, all of it is forgotten.
         self._recent.learn(round_.partitions(), round_.heads)
-        return Commit(outcomes, segments)
+        return Commit(outcomes, segments), told
 
     async def stats(self) -> StoreStats:
         (found,) = await (await self._db()).fetch("statistics")

@@ -36,6 +36,9 @@ SELECT l.number, n.number, n.content
        ) AS n
  ORDER BY l.number, n.number;
 
+-- name: own_news
+SELECT lane, number, content FROM queen.news WHERE lane = $1 AND number > $2 ORDER BY number;
+
 -- name: forget_news
 -- Never the last, which says where the numbers go on.
 DELETE FROM queen.news
