@@ -18,8 +18,10 @@ from tests.broker.build import (
     make_broker,
     payloads,
     pop,
+    turn,
     until,
 )
+from tests.databases import databases
 
 PAGE = Path(__file__).parents[2] / "docs/postgresql.md"
 RING = KeyRing({"2030": bytes(range(32))}, current="2030")
@@ -27,6 +29,11 @@ RING = KeyRing({"2030": bytes(range(32))}, current="2030")
 TEXT = "SELECT queen.enqueue($1, $2, $3::text, $4)"
 BYTES = "SELECT queen.enqueue($1, $2, $3::bytea)"
 WAITING = "SELECT count(*) FROM queen.outbox WHERE failed_at IS NULL"
+END_OTHERS = """
+SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+ WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+   AND pid <> ALL ($1)
+"""
 REFUSED = "SELECT error FROM queen.outbox WHERE failed_at IS NOT NULL ORDER BY number"
 
 
@@ -214,6 +221,21 @@ async def test_rows_whose_commit_failed_come_later(queue: Broker, sql: asyncpg.C
 
     assert before == [b"0"]
     assert await messages(sql) == [b"0", b"1", b"2"]
+
+
+async def test_each_row_arrives_once_though_connections_die(
+    queue: Broker, other: Broker, sql: asyncpg.Connection
+) -> None:
+    mine = [sql.get_server_pid(), databases().pid()]
+    for number in range(100):
+        await enqueue(sql, str(number))
+        if number % 10 == 9:
+            await turn()
+            await sql.fetch(END_OTHERS, mine)
+
+    await until_empty(sql)
+
+    assert await messages(sql) == [b"%d" % number for number in range(100)]
 
 
 async def until_held(queue: Broker, name: str = "orders") -> None:

@@ -146,8 +146,10 @@ class Outbox:
             while rows:
                 try:
                     return await self._append_all(queue, rows)
-                except QueueFull:
-                    rows = rows[: len(rows) // 2]
+                except QueueFull as full:
+                    # One at least: it needs no room if it is there already.
+                    room = max(1, full.capacity - full.depth)
+                    rows = rows[: room if room < len(rows) else len(rows) // 2]
             self._hold(queue, None)
         except Exception as error:
             self._hold(queue, error)
