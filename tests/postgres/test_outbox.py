@@ -1,5 +1,6 @@
 """Pushing from an application's own transaction: in order, exactly once, whoever dies."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -187,7 +188,7 @@ async def test_a_row_that_an_operator_holds_keeps_nobody_from_pushing(
     await queue.maintenance.set_pushing(True)
     await enqueue(sql, "1", "2")
     operator = await asyncpg.connect(url)
-    async with operator.transaction():
+    async with operator.transaction(), asyncio.timeout(PATIENCE):
         await operator.fetch("SELECT FROM queen.outbox ORDER BY number LIMIT 1 FOR UPDATE")
         await queue.maintenance.set_pushing(False)
         await sql.fetch(TEXT, "mails", "bob", "hello", None)
@@ -350,6 +351,32 @@ async def test_the_next_server_goes_on_when_the_one_on_duty_ends(
         await until_empty(sql)
 
     assert await messages(sql) == [b"1", b"2"]
+
+
+async def test_a_server_takes_over_from_one_that_was_killed(
+    store: PostgresStore, sql: asyncpg.Connection
+) -> None:
+    await store.queues()
+    await sql.execute("INSERT INTO queen.duty VALUES ('outbox', gen_random_uuid(), 'infinity')")
+    async with make_broker(store) as queue:
+        await enqueue(sql, "1")
+        await until_asked(queue)
+        before = await messages(sql)
+
+        await sql.execute("UPDATE queen.duty SET expires_at = now()")
+        await until_empty(sql)
+
+    assert before == []
+    assert await messages(sql) == [b"1"]
+
+
+async def until_asked(queue: Broker) -> None:
+    """Until a server has asked whether the outbox is its own duty."""
+
+    async def has_asked() -> bool:
+        return queue._outbox._ask_at > 0
+
+    await until(has_asked)
 
 
 async def test_it_waits_while_pushing_is_in_maintenance(
