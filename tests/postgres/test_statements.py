@@ -30,6 +30,9 @@ HOT: dict[str, tuple[Any, ...]] = {
     "append_at_once": (0, NOBODY, [5], [1], [0], [0], [1], [1], [1], [1], [0], [1], [], b""),
     "tell": (0, NOBODY, b""),
     "news": ([0, 1], [99_000, 0], 1, 0),
+    "read_outbox": (["full"], 500, 4 << 20, 4 << 20),
+    "lock_outbox": ([5, 7],),
+    "delete_outbox": ([5, 7],),
     "read_segments": (5, 0, 10, 1000),
     "read_journal": (1, 0, 5, 10),
     "read_journal_backwards": (1, 0, 5, 10),
@@ -64,6 +67,8 @@ SELECT 1, n, n, 0, 'g', 'e', 1, 0, 'x', NULL, NULL, NULL, 0, false
   FROM generate_series(1, 100000) AS n;
 INSERT INTO queen.trace_event
 SELECT n, 0, n, 'info', 'x', NULL, NULL, 0, '{}' FROM generate_series(1, 100000) AS n;
+INSERT INTO queen.outbox (queue, payload, failed_at)
+SELECT 'orders', 'x', CASE WHEN n <= 50000 THEN now() END FROM generate_series(1, 100000) AS n;
 INSERT INTO queen.outcome SELECT 'k' || n, 'x', 'x', 0 FROM generate_series(1, 100000) AS n;
 ANALYZE;
 """

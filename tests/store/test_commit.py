@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from skep.model.change import Applied, Change, Commit, Gone, Stale
 from skep.model.consumer import Consumer
@@ -368,3 +369,14 @@ async def test_a_partition_made_after_a_commit_starts_at_zero(
     late = await make_partition(store, orders, "late")
 
     assert (await appended(store, push(late, b"x"))).offsets == [0]
+
+
+async def test_a_change_with_a_row_that_is_not_in_the_outbox_is_stale(
+    store: Store, alice: Partition
+) -> None:
+    change = replace(push(alice, b"a"), outbox=(7,))
+
+    done = await store.commit([change])
+
+    assert done.outcomes == [Stale()]
+    assert await payloads(store, alice) == []

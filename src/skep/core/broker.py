@@ -23,6 +23,7 @@ from skep.core.limits import Limits
 from skep.core.maintenance import Maintenance
 from skep.core.messages import Messages
 from skep.core.meter import Meter
+from skep.core.outbox import Outbox
 from skep.core.pop import Popping, PopRequest
 from skep.core.push import Batch, Pushing
 from skep.core.queues import Queues
@@ -111,6 +112,9 @@ class Broker:
         self.giving_up = GivingUp(store.clock, catalogue, committer, self.insight.observing)
         self.maintenance = Maintenance(store, catalogue, self, limits)
         following.when_changed(self.maintenance.SPACE, self.maintenance.load)
+        self._outbox = Outbox(
+            store, self._push_enqueued, lambda: self.maintenance.laying_aside, limits
+        )
         self._sweeper = Sweeper(store, catalogue, self.queues, evicting)
         self._closing: asyncio.Task[None] | None = None
 
@@ -125,6 +129,7 @@ class Broker:
             await self.close()
             raise
         self._following.start(FOLLOW_SECONDS)
+        self._outbox.start()
         if self._sweep_interval:
             self._sweeper.start(self._sweep_interval)
         return self
@@ -153,6 +158,7 @@ class Broker:
 
     async def _close(self) -> None:
         try:
+            await self._outbox.stop()
             await self._sweeper.stop()
             await self._following.stop()
             await self.maintenance.close()
@@ -187,7 +193,12 @@ class Broker:
             raise QueueNotFound(queue)
         return batch.receipts(outcome.appended)
 
-    async def _push_carefully(self, batch: Batch, producer: str | None) -> Outcome:
+    async def _push_enqueued(self, batch: Batch, rows: tuple[int, ...]) -> Outcome:
+        return await self._push_carefully(batch, None, outbox=rows)
+
+    async def _push_carefully(
+        self, batch: Batch, producer: str | None, *, outbox: tuple[int, ...] = ()
+    ) -> Outcome:
         """Push where something has to be made, counted or encrypted first."""
         self._committer.check(batch.weight)
         await self._pushing.check(batch)
@@ -195,7 +206,7 @@ class Broker:
         room = Room()
         await self._pushing.take_room(state, batch, room)
         return await self._committer.submit(
-            Change(appends=tuple(appends)), room.give_back, weight=batch.weight
+            Change(appends=tuple(appends), outbox=outbox), room.give_back, weight=batch.weight
         )
 
     async def pop(

@@ -94,6 +94,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     removals: tuple[DeadLetterRemoval, ...] = ()
     traces: tuple[TraceEvent, ...] = ()
     entries: tuple[EntryUpdate, ...] = ()
+    outbox: tuple[int, ...] = ()
+    """Rows of the outbox that go with it; the change is stale if one is gone or held by another."""
     key: IdempotencyKey | None = None
 
     @property

@@ -1,8 +1,9 @@
-"""What a store says of others if it has no others: one process, one lane, no news."""
+"""What a store says of others if it has no others: one process, one lane, no news, no outbox."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from skep.model.news import News
+from skep.model.outbox import Enqueued
 
 
 class Alone:
@@ -17,3 +18,14 @@ class Alone:
 
     async def take_duty(self, name: str, seconds: float) -> bool:
         return True
+
+    async def enqueued(
+        self, *, limit: int, size: int, payload_bytes: int, without: Collection[str] = ()
+    ) -> list[Enqueued]:
+        return []
+
+    async def refuse_enqueued(self, number: int, reason: str) -> None:
+        """There is none that could be refused."""
+
+    def is_enqueued(self, number: int) -> bool:
+        return False

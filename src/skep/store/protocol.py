@@ -1,6 +1,6 @@
 """What the broker needs from a database, and nothing else."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -10,6 +10,7 @@ from skep.model.dead_letter import DeadLetter, DeadLetterFilter
 from skep.model.entry import Entry
 from skep.model.names import Instant, Offset
 from skep.model.news import News
+from skep.model.outbox import Enqueued
 from skep.model.queue import Partition, Queue, Removal, Subscription
 from skep.model.segment import Segment
 from skep.model.trace import TraceEvent, TraceName
@@ -161,6 +162,22 @@ class Store(Protocol):
 
     async def take_duty(self, name: str, seconds: float) -> bool:
         """Whether this server is the one to do something, for the next so many seconds."""
+        ...
+
+    # The outbox.
+
+    async def enqueued(
+        self, *, limit: int, size: int, payload_bytes: int, without: Collection[str] = ()
+    ) -> list[Enqueued]:
+        """What applications pushed in transactions that are committed, lowest number first.
+
+        Up to ``limit`` rows or ``size`` bytes, but at least one, and none of the queues
+        ``without``. A change that names a row in ``outbox`` takes it away.
+        """
+        ...
+
+    async def refuse_enqueued(self, number: int, reason: str) -> None:
+        """Keep a row from being read again, and let an operator see why."""
         ...
 
     # Removing.

@@ -65,6 +65,7 @@ class View(Protocol):
     def dead_letter(self, queue: int, number: int) -> DeadLetter | None: ...
     def letter_of(self, letter: GiveUp) -> int | None: ...
     def recorded(self, key: str) -> Recorded | None: ...
+    def is_enqueued(self, number: int) -> bool: ...
     def head(self, queue: int) -> int: ...
     def next_number(self) -> int: ...
 
@@ -84,6 +85,8 @@ class Round:
         self.removed: dict[tuple[int, int], DeadLetter] = {}
         self.traces: list[TraceEvent] = []
         self.recorded: dict[str, Recorded] = {}
+        self.outbox: set[int] = set()
+        """Rows of the outbox that were appended, and are to go."""
         self.entries: dict[tuple[str, str], Entry | None] = {}
         self.heads: dict[int, int] = {}
         self._heads_before: dict[int, int] = {}
@@ -112,6 +115,7 @@ class Round:
             self._record(event)
         for entry in change.entries:
             self._put_entry(entry)
+        self.outbox.update(change.outbox)
 
     def segments(self) -> list[Segment]:
         """The segments that the appends of the round make, in the order of the journal."""
@@ -141,7 +145,7 @@ class Round:
                 return refusal
         if not all(map(self._can_remove, change.removals)):
             return Stale()
-        return None
+        return None if all(map(self._is_enqueued, change.outbox)) else Stale()
 
     def _refuse_update(self, update: ConsumerUpdate) -> Outcome | None:
         place = update.queue, update.partition, update.group
@@ -163,6 +167,9 @@ class Round:
         if place in self.removed or place in self.replaced:
             return False
         return self._view.dead_letter(*place) is not None
+
+    def _is_enqueued(self, number: int) -> bool:
+        return number not in self.outbox and self._view.is_enqueued(number)
 
     def _tail(self, append: Append) -> Tail | None:
         tail = self._tails.get(append.partition)

@@ -30,6 +30,7 @@ class Known:
         self.dead_letters: dict[tuple[int, int], DeadLetter] = {}
         self.letters_of: dict[tuple[int, Offset, str], int] = {}
         self.outcomes: dict[str, Recorded] = {}
+        self.outbox: set[int] = set()
         self.numbers: Iterator[int] = iter(())
 
     def partition(self, queue: int, partition: int) -> Partition | None:
@@ -60,6 +61,9 @@ class Known:
 
     def recorded(self, key: str) -> Recorded | None:
         return self.outcomes.get(key)
+
+    def is_enqueued(self, number: int) -> bool:
+        return number in self.outbox
 
     def head(self, queue: int) -> int:
         return self.heads[queue]

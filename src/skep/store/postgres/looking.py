@@ -28,16 +28,24 @@ async def look(connection: asyncpg.Connection, changes: Sequence[Change], lane: 
         await _find_transaction_ids(connection, known)
     if needs.messages:
         await _read_segments(connection, known)
-    if needs.letters or needs.given_up:
-        await _lock_letters(connection, known)
-    if needs.keys:
-        await _find_outcomes(connection, known)
+    await _look_beside(connection, known)
     if needs.numbers:
         # A change that meets damage is left out and the others are judged anew: see ``judge``.
         times = len(changes) + 1 if known.damaged else 1
         known.numbers = await _take_numbers(connection, needs.numbers * times)
     known.now = known.now or await connection.fetchval(QUERIES["now"])
     return known
+
+
+async def _look_beside(connection: asyncpg.Connection, known: Known) -> None:
+    """What goes with a change besides messages and cursors."""
+    needs = known.needs
+    if needs.letters or needs.given_up:
+        await _lock_letters(connection, known)
+    if needs.keys:
+        await _find_outcomes(connection, known)
+    if needs.outbox:
+        await _lock_outbox(connection, known)
 
 
 async def _lock_partitions(connection: asyncpg.Connection, known: Known, lane: Lane) -> None:
@@ -110,6 +118,11 @@ async def _find_outcomes(connection: asyncpg.Connection, known: Known) -> None:
     keys = [to_text(key) for key in known.needs.keys]
     for row in await connection.fetch(QUERIES["recorded_outcomes"], keys):
         known.outcomes[from_text(row[0])] = rows.to_recorded(row)
+
+
+async def _lock_outbox(connection: asyncpg.Connection, known: Known) -> None:
+    asked = _in_range(known.needs.outbox)
+    known.outbox = {row[0] for row in await connection.fetch(QUERIES["lock_outbox"], asked)}
 
 
 async def _take_numbers(connection: asyncpg.Connection, count: int) -> Iterator[int]:

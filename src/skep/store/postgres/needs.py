@@ -26,6 +26,7 @@ class Needs:
         self.given_up: set[tuple[int, Offset, str]] = set()
         self.letters: set[tuple[int, int]] = set()
         self.keys: set[str] = set()
+        self.outbox: set[int] = set()
         self.numbers = 0
         for change in changes:
             self._add(change)
@@ -42,6 +43,7 @@ class Needs:
             self.partitions.add(event.partition)
             self.messages.add((event.partition, event.offset))
         self.letters.update((removal.queue, removal.number) for removal in change.removals)
+        self.outbox.update(change.outbox)
         if change.key:
             self.keys.add(change.key.name)
         self.numbers += len(change.dead_letters) + len(change.traces) + len(change.entries)

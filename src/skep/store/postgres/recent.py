@@ -73,6 +73,7 @@ def _is_push(change: Change) -> bool:
         or change.removals
         or change.traces
         or change.entries
+        or change.outbox
         or change.key
         or any(append.columns.transaction_ids is not None for append in change.appends)
     )

@@ -28,11 +28,12 @@ async def write(
         await _put_letters(connection, round_)
     if round_.traces:
         await _put_traces(connection, round_)
-    if round_.recorded:
-        made = [rows.from_recorded(name, each) for name, each in round_.recorded.items()]
-        await put(connection, "put_outcomes", made)
+    made = [rows.from_recorded(name, each) for name, each in round_.recorded.items()]
+    await put(connection, "put_outcomes", made)
     if round_.entries:
         await _put_entries(connection, round_)
+    if round_.outbox:
+        await connection.execute(QUERIES["delete_outbox"], sorted(round_.outbox))
 
 
 async def put(connection: asyncpg.Connection, name: str, values: Sequence[Sequence[Any]]) -> None:
