@@ -108,7 +108,7 @@ async def _queue(store: Movable, queue: Queue, back: Shift) -> dict[str, Any]:
     heads = await store.heads(queue.number)
     journal = [
         segment
-        for lane in heads
+        for lane in sorted(heads)
         for segment in await store.read_journal(queue.number, lane, 0, limit=NO_LIMIT >> 10)
     ]
     return {

@@ -10,6 +10,7 @@ from skep.model.queue import Queue
 from skep.store.moving import Load, Movable
 from skep.testing.clock import ManualClock
 from tests.broker.build import make_broker, payloads, pop, pop_all
+from tests.store.build import push
 from tests.transfer.conftest import Open
 from tests.transfer.story import BYTES, RING, Told, everything
 
@@ -50,6 +51,25 @@ async def test_everything_is_the_same_in_a_new_store(source: Movable, target: Mo
     assert await everything(target) == before
     assert await everything(source) == before
     assert moved == Moved(queues=3, messages=15, dead_letters=1, ids_kept=True)
+
+
+async def test_what_several_servers_pushed_keeps_its_lanes(
+    source: Movable, target: Movable, open_source: Open, kinds: list[str]
+) -> None:
+    if kinds[0] == "rocksdb":
+        pytest.skip("it has one server")
+    other = open_source()
+    orders = (await source.queues())[0]
+    alice = next(p for p in await source.partitions(orders.number) if p.name == "alice")
+    for store in source, other, source, other:
+        await store.commit([push(alice, b"from %d" % store.lane)])
+    await other.close()
+    before = await everything(source)
+
+    await move(source, target)
+
+    assert len(before[orders.name]["heads"]) == 2
+    assert await everything(target) == before
 
 
 async def test_a_store_with_queues_of_its_own_gives_new_numbers(

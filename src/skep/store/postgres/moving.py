@@ -30,6 +30,7 @@ from skep.store.round import Recorded
 class MovingRows(RemovingRows, LetterRows, TraceRows, EntryRows):
     async def load(self, load: Load) -> None:
         async def work(connection: asyncpg.Connection) -> tuple[None, Happened]:
+            await self._lane.renew(connection)  # others see by it that somebody works here
             if load.reserved:
                 await connection.fetch(QUERIES["reserve_numbers"], load.reserved)
             await _load_log(connection, load)
