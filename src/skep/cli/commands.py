@@ -22,6 +22,7 @@ class Tree(Commands, LaterCommands):
         "bench": Later("bench:bench", "Measure how many messages a second come and go."),
         "backup": Later("backup:backup", "Let the server copy its store, while work goes on."),
         "restore": Later("backup:restore", "Put a backup in place, on this machine."),
+        "transfer": Later("transfer:transfer", "Move queues from one store to another."),
         "completion": Later("completion:completion", "Print the completion script of a shell."),
         "queue": Later("queue:app", "Make, show, configure, clear and delete queues."),
         "message": Later("message:app", "Show, give up and delete one message by its id."),

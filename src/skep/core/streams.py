@@ -5,7 +5,7 @@ change. The computation itself runs in the client.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from uuid import UUID, uuid4
 from weakref import WeakValueDictionary
 
@@ -21,7 +21,7 @@ from skep.model.operation import Ack, Keep, Operation, Push, Status, Transaction
 from skep.store.protocol import Store
 
 _QUERIES = "stream.queries"
-_STATE = "stream.state"
+STATE = "stream.state"
 _PAGE = 1000
 
 
@@ -100,7 +100,7 @@ class Streams:
                 _place(query, partition, check_key(f"keys[{index}]", key))
                 for index, key in enumerate(keys)
             )
-            found = await self._store.find_entries(_STATE, wanted)
+            found = await self._store.find_entries(STATE, wanted)
         else:
             found = await self._all(begin + check_key("prefix", prefix))
         named = [(entry.key[len(begin) :], entry) for entry in found]
@@ -119,7 +119,7 @@ class Streams:
         """Apply what a cycle did to its state, its sink and its source, all or nothing."""
         updates = [
             EntryUpdate(
-                space=_STATE,
+                space=STATE,
                 key=_place(query, partition, check_key(f"state[{index}].key", key)),
                 value=value,
             )
@@ -147,7 +147,7 @@ class Streams:
 
     async def _keep(self, query: Query) -> None:
         state = await self._all(f"{query.id}/")
-        updates = [EntryUpdate(space=_STATE, key=entry.key, value=None) for entry in state]
+        updates = [EntryUpdate(space=STATE, key=entry.key, value=None) for entry in state]
         value = msgspec.msgpack.encode(query)
         updates.append(EntryUpdate(space=_QUERIES, key=query.name, value=value))
         await self._transacting.run([Keep(updates)])
@@ -156,7 +156,7 @@ class Streams:
         found: list[Entry] = []
         after = ""
         while page := await self._store.list_entries(
-            _STATE, prefix=prefix, after=after, limit=_PAGE
+            STATE, prefix=prefix, after=after, limit=_PAGE
         ):
             found += page
             after = page[-1].key
@@ -169,6 +169,12 @@ class Streams:
 
 def _place(query: UUID, partition: int, key: str) -> str:
     return f"{query}/{partition}/{key}"
+
+
+def renumbered(key: str, numbers: Callable[[int], int]) -> str:
+    """The key of a state whose partition has got another number."""
+    query, partition, rest = key.split("/", 2)
+    return f"{query}/{numbers(int(partition))}/{rest}"
 
 
 def _given_back(partition: int, held: Sequence[Offset], last: Offset) -> list[Verdict]:

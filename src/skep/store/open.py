@@ -6,11 +6,26 @@ from urllib.parse import unquote, urlsplit
 from skep.errors import Invalid, Unavailable
 from skep.store.clock import Clock
 from skep.store.memory import MemoryStore
+from skep.store.moving import Movable
 from skep.store.protocol import Store
 
 
 def open_store(url: str | Path, *, clock: Clock | None = None) -> Store:
     """A directory, as a path or ``rocksdb:///path``, ``postgresql://…`` or ``memory://``."""
+    return _open(url, clock)
+
+
+def open_movable(url: str, *, create: bool = True) -> Movable:
+    """A store that queues can be moved out of or into; without ``create`` it must be there."""
+    if not create and (directory := _directory(url)) and not (directory / "CURRENT").is_file():
+        raise Invalid("store", f"{directory} does not hold a store")
+    store = _open(url, None)
+    if isinstance(store, MemoryStore):
+        raise Invalid("store", "what is in memory ends with its process; name a path or a URL")
+    return store
+
+
+def _open(url: str | Path, clock: Clock | None) -> Movable | MemoryStore:
     if isinstance(url, Path):
         return _open_rocksdb(url, clock)
     if not isinstance(url, str):
@@ -21,8 +36,7 @@ def open_store(url: str | Path, *, clock: Clock | None = None) -> Store:
     if scheme == "memory" and not rest:
         return MemoryStore(clock=clock)
     if scheme == "rocksdb":
-        parts = urlsplit(url)
-        return _open_rocksdb(unquote(parts.netloc + parts.path), clock)
+        return _open_rocksdb(_path_in(url), clock)
     if scheme in ("postgresql", "postgres"):
         return _open_postgres(url, clock)
     raise Invalid(
@@ -38,7 +52,19 @@ def restore_store(backup: Path, path: Path) -> None:
     restore(backup, path)
 
 
-def _open_rocksdb(path: str | Path, clock: Clock | None) -> Store:
+def _directory(url: str) -> Path | None:
+    """Where the files of a store are, if it has files of its own."""
+    if "://" not in url:
+        return Path(url)
+    return Path(_path_in(url)) if url.startswith("rocksdb://") else None
+
+
+def _path_in(url: str) -> str:
+    parts = urlsplit(url)
+    return unquote(parts.netloc + parts.path)
+
+
+def _open_rocksdb(path: str | Path, clock: Clock | None) -> Movable:
     # No name would mean the directory that the process happens to be in.
     if path == "":
         raise Invalid("store", "must name a directory or be memory://")
@@ -49,7 +75,7 @@ def _open_rocksdb(path: str | Path, clock: Clock | None) -> Store:
     return RocksStore(Path(path), clock=clock)
 
 
-def _open_postgres(url: str, clock: Clock | None) -> Store:
+def _open_postgres(url: str, clock: Clock | None) -> Movable:
     try:
         from skep.store.postgres.store import PostgresStore  # an extra
     except ImportError:

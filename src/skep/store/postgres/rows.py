@@ -14,7 +14,15 @@ from skep.model.queue import Partition, Queue, QueueOptions, Removal, Subscripti
 from skep.model.ranges import Ranges
 from skep.model.segment import Columns, Segment
 from skep.model.trace import TraceEvent
-from skep.store.postgres.text import from_label, from_text, from_texts, to_label, to_text, to_texts
+from skep.store.postgres.text import (
+    from_label,
+    from_text,
+    from_texts,
+    hash_of,
+    to_label,
+    to_text,
+    to_texts,
+)
 from skep.store.round import Recorded
 
 
@@ -258,3 +266,8 @@ def from_recorded(name: str, recorded: Recorded) -> tuple[Any, ...]:
 
 def to_entry(row: Row) -> Entry:
     return Entry(space=row[0], key=row[1], value=row[2], version=row[3], updated_at=row[4])
+
+
+def from_entry(entry: Entry) -> tuple[Any, ...]:
+    hashed = hash_of(entry.key)
+    return entry.space, hashed, entry.key, entry.value, entry.version, entry.updated_at

@@ -10,18 +10,17 @@ import asyncpg
 from skep.errors import Invalid, OutcomeUnknown
 from skep.model.change import Change, Commit
 from skep.store.clock import Clock
-from skep.store.postgres.letters import EntryRows, LetterRows, TraceRows
 from skep.store.postgres.looking import look
+from skep.store.postgres.moving import MovingRows
 from skep.store.postgres.news import encode, happened_in, tell
 from skep.store.postgres.outbox import OutboxRows
 from skep.store.postgres.recent import Recent, append
-from skep.store.postgres.removing import RemovingRows
 from skep.store.postgres.writing import write
 from skep.store.protocol import StoreStats
 from skep.store.round import judge
 
 
-class PostgresStore(RemovingRows, LetterRows, TraceRows, EntryRows, OutboxRows):
+class PostgresStore(MovingRows, OutboxRows):
     """One database, several servers, a lane for each."""
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:

@@ -5,7 +5,9 @@ from typing import Any
 
 import asyncpg
 
+from skep.model.names import Offset
 from skep.model.segment import Segment
+from skep.model.trace import TraceEvent
 from skep.store.postgres import rows
 from skep.store.postgres.failing import Raced
 from skep.store.postgres.known import Known
@@ -27,7 +29,7 @@ async def write(
     if round_.removed or round_.replaced or round_.dead_letters:
         await _put_letters(connection, round_)
     if round_.traces:
-        await _put_traces(connection, round_)
+        await put_events(connection, round_.traces)
     made = [rows.from_recorded(name, each) for name, each in round_.recorded.items()]
     await put(connection, "put_outcomes", made)
     if round_.entries:
@@ -79,12 +81,18 @@ async def _put_transaction_ids(connection: asyncpg.Connection, round_: Round, kn
     if known.needs.replays:
         await put(connection, "put_transaction_ids", made)
     else:
-        await connection.copy_records_to_table(
-            "transaction_id",
-            schema_name="queen",
-            columns=("partition", "hash", "at_offset"),
-            records=made,
-        )
+        await copy_ids(connection, made)
+
+
+async def copy_ids(
+    connection: asyncpg.Connection, made: Sequence[tuple[int, bytes, Offset]]
+) -> None:
+    await connection.copy_records_to_table(
+        "transaction_id",
+        schema_name="queen",
+        columns=("partition", "hash", "at_offset"),
+        records=made,
+    )
 
 
 async def _put_consumers(connection: asyncpg.Connection, round_: Round, known: Known) -> None:
@@ -115,14 +123,12 @@ async def _put_letters(connection: asyncpg.Connection, round_: Round) -> None:
     await put(connection, "put_dead_letters", made)
 
 
-async def _put_traces(connection: asyncpg.Connection, round_: Round) -> None:
+async def put_events(connection: asyncpg.Connection, events: Sequence[TraceEvent]) -> None:
     # One by one, but sent together: their names are arrays of different lengths.
-    await connection.executemany(
-        QUERIES["put_trace_event"], list(map(rows.from_event, round_.traces))
-    )
+    await connection.executemany(QUERIES["put_trace_event"], list(map(rows.from_event, events)))
     named = [
         (to_text(name), event.number, event.partition, event.offset, event.created_at)
-        for event in round_.traces
+        for event in events
         for name in dict.fromkeys(event.names)
     ]
     await put(connection, "put_trace_names", named)
@@ -130,10 +136,6 @@ async def _put_traces(connection: asyncpg.Connection, round_: Round) -> None:
 
 async def _put_entries(connection: asyncpg.Connection, round_: Round) -> None:
     gone = [(space, hash_of(key)) for (space, key), e in round_.entries.items() if e is None]
-    kept = [
-        (entry.space, hash_of(entry.key), entry.key, entry.value, entry.version, entry.updated_at)
-        for entry in round_.entries.values()
-        if entry is not None
-    ]
+    kept = [rows.from_entry(entry) for entry in round_.entries.values() if entry is not None]
     await put(connection, "delete_entries", sorted(gone))
     await put(connection, "put_entries", kept)

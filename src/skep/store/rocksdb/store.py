@@ -11,14 +11,12 @@ from skep.model.queue import Partition
 from skep.model.segment import Segment
 from skep.store.protocol import StoreStats
 from skep.store.rocksdb import keys
-from skep.store.rocksdb.entries import EntryRows
-from skep.store.rocksdb.letters import LetterRows
-from skep.store.rocksdb.removing import RemovingRows
+from skep.store.rocksdb.moving import MovingRows
 from skep.store.rocksdb.values import encode
 from skep.store.round import Round, judge
 
 
-class RocksStore(RemovingRows, LetterRows, EntryRows):
+class RocksStore(MovingRows):
     """One directory, one process, one lane."""
 
     async def commit(self, changes: Sequence[Change]) -> Commit:
@@ -58,6 +56,6 @@ class RocksStore(RemovingRows, LetterRows, EntryRows):
             for key, offset in zip(keys.transaction_keys(number, ids), ids.values(), strict=True):
                 batch.put(key, keys.pack(offset))
         self._put_letters(batch, round_)
-        self._put_traces(batch, round_)
+        self._put_traces(batch, round_.traces)
         self._put_entries(batch, round_)
         return batch

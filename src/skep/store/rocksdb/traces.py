@@ -1,6 +1,6 @@
 """Trace events, their names, and the messages of a trace id, in RocksDB."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
 
 from rocksdict import WriteBatch
@@ -10,7 +10,6 @@ from skep.model.trace import TraceEvent, TraceName
 from skep.store.rocksdb import keys
 from skep.store.rocksdb.rows import Rows
 from skep.store.rocksdb.values import Decoder, encode
-from skep.store.round import Round
 
 _event = Decoder(TraceEvent)
 
@@ -57,8 +56,8 @@ class TraceRows(Rows):
         lower, upper = keys.event_key(partition, start, 0), keys.event_key(partition, stop, 0)
         return (_event(value) for _, value in self._db.scan(lower, upper))
 
-    def _put_traces(self, batch: WriteBatch, round_: Round) -> None:
-        for event in round_.traces:
+    def _put_traces(self, batch: WriteBatch, events: Iterable[TraceEvent]) -> None:
+        for event in events:
             batch.put(keys.event_key(event.partition, event.offset, event.number), encode(event))
             for name in event.names:
                 batch.put(
