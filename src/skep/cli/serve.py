@@ -83,7 +83,6 @@ def serve(
         log_level=log_level,
     )
     _log_to_stderr(settings.log_level)
-    check_exposure(settings)
     if settings.workers == 1:
         uvloop.run(run(settings))
     else:
@@ -93,6 +92,7 @@ def serve(
 def _serve_together(settings: Settings) -> int:
     if not settings.store.startswith(("postgresql://", "postgres://")):
         raise Invalid("workers", "must be 1: only PostgreSQL can be shared by several processes")
+    check_exposure(settings)
     try:
         listening = listen(settings.host, settings.port)
     except OSError as error:
@@ -112,6 +112,7 @@ async def run(
     settings: Settings, listening: socket.socket | None = None, *, speaks: bool = True
 ) -> None:
     """Open the store, serve, and close it again."""
+    check_exposure(settings)
     authenticator = build_authenticator(settings)
     limits = DoorLimits(
         body_bytes=settings.body_bytes,
