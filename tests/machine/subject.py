@@ -96,7 +96,10 @@ class Subject:
             self._path = self._root / str(self._opened)
         if crashed:
             _copy(crashed, self._path, self._synced, keep)
-        broker = Broker(self._open_store(), sweep_interval=None, random=Random(0))
+        # Nothing happens by itself, so that the same steps always do the same.
+        broker = Broker(
+            self._open_store(), sweep_interval=None, follow_interval=None, random=Random(0)
+        )
         self.run(broker.__aenter__())
         return broker
 

@@ -77,12 +77,14 @@ class Broker:
         keys: KeyRing | None = None,
         limits: Limits | None = None,
         sweep_interval: float | None = 5.0,
+        follow_interval: float | None = FOLLOW_SECONDS,
         random: Random | None = None,
     ) -> None:
         keys, limits = keys or KeyRing(), limits or Limits()
         self._store = store
         self._limits = limits
         self._sweep_interval = sweep_interval
+        self._follow_interval = follow_interval
         catalogue = self._catalogue = Catalogue(store, cache_bytes=limits.cache_bytes)
         meter = Meter(store.clock, catalogue)
         following = self._following = Following(store, catalogue)
@@ -128,8 +130,9 @@ class Broker:
         except BaseException:
             await self.close()
             raise
-        self._following.start(FOLLOW_SECONDS)
-        self._outbox.start()
+        if self._follow_interval:
+            self._following.start(self._follow_interval)
+            self._outbox.start()
         if self._sweep_interval:
             self._sweeper.start(self._sweep_interval)
         return self
