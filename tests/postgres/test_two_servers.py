@@ -274,11 +274,52 @@ async def test_what_was_committed_without_an_answer_is_delivered_all_the_same(
     assert [message.payload for message in delivery.messages] == [b"1"]
 
 
-def lose_the_answer(network: pytest.MonkeyPatch) -> None:
-    """PostgreSQL commits, and the connection is gone before it says so."""
+@pytest.mark.parametrize("committed", [True, False])
+async def test_a_first_contact_without_an_answer_can_be_made_again(
+    queue: Broker, monkeypatch: pytest.MonkeyPatch, committed: bool
+) -> None:
+    await queue.push("orders", drafts(b"1"))
+    with monkeypatch.context() as network:
+        lose_the_answer(network, committed=committed)
+        with pytest.raises(OutcomeUnknown):
+            await queue.pop("orders", group="g")
+
+    delivery = await queue.pop("orders", group="g", wait=SOON)
+
+    assert delivery is not None
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("what", ["group", "queue"])
+async def test_a_deletion_without_an_answer_leaves_nothing_half_there(
+    queue: Broker, monkeypatch: pytest.MonkeyPatch, committed: bool, what: str
+) -> None:
+    await queue.push("orders", drafts(b"1"))
+    assert await queue.pop("orders", group="g", auto_ack=True) is not None
+    with monkeypatch.context() as network:
+        lose_the_answer(network, committed=committed)
+        with pytest.raises(OutcomeUnknown):
+            await (
+                queue.groups.delete("orders", "g")
+                if what == "group"
+                else queue.queues.delete("orders")
+            )
+
+    await queue.push("orders", drafts(b"2"))
+    delivery = await queue.pop("orders", group="g", batch=10, wait=SOON)
+
+    assert delivery is not None
+    assert delivery.messages[-1].payload == b"2"
+    assert len(delivery.messages) == (2 if committed and what == "group" else 1)
+
+
+def lose_the_answer(network: pytest.MonkeyPatch, *, committed: bool = True) -> None:
+    """The connection is gone before PostgreSQL says that it has committed, or before it does."""
     execute = asyncpg.Connection.execute
 
     async def lose(self: asyncpg.Connection, query: str, *args: object, **kw: object) -> str:
+        if query == "COMMIT" and not committed:
+            await execute(self, "ROLLBACK")
         done: str = await execute(self, query, *args, **kw)  # type: ignore[arg-type]
         if query == "COMMIT":
             self.terminate()

@@ -1,7 +1,8 @@
 """What the process knows, made to last: loaded once, then led by the commits."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from skep.core import lease as leases
 from skep.core.known import Known
@@ -24,18 +25,22 @@ class Catalogue(Known):
 
     async def load(self) -> None:
         for config in await self._store.queues():
-            queue = self.add_queue(config)
-            for partition in await self._store.partitions(config.number):
-                self.partitions[partition.number] = queue.add(partition)
-            for subscription in await self._store.subscriptions(config.number):
-                queue.groups[subscription.group] = GroupState(queue, subscription)
-            now = self._store.clock.now()
-            for number, group_name, state in await self._store.consumers(config.number):
-                group, partition_state = queue.groups.get(group_name), self.partitions.get(number)
-                if group and partition_state:
-                    kept = leases.bounded(state, config.options, now)
-                    self._put(group, partition_state, kept, own=False)
-            self.refresh_queue(queue)
+            await self.load_queue(config)
+
+    async def load_queue(self, config: Queue) -> QueueState:
+        """Know a queue with all that the store has of it; it may be more than its name."""
+        queue = self.add_queue(config)
+        for partition in await self._store.partitions(config.number):
+            self.partitions[partition.number] = queue.add(partition)
+        for subscription in await self._store.subscriptions(config.number):
+            queue.groups.setdefault(subscription.group, GroupState(queue, subscription))
+        now = self._store.clock.now()
+        for number, name, state in await self._store.consumers(config.number):
+            group, known = queue.groups.get(name), self.partitions.get(number)
+            if group and known:
+                self.hear(group, known, leases.bounded(state, config.options, now), own=False)
+        self.refresh_queue(queue)
+        return queue
 
     # Making.
 
@@ -53,7 +58,7 @@ class Catalogue(Known):
                 config = Queue(number=0, name=name, namespace=namespace, task=task)
                 stored = await self._store.put_queue(config, replace=False)
                 # Another server may have made it, and told of it, meanwhile.
-                found = self.queues.get(name) or self.add_queue(stored)
+                found = self.queues.get(name) or await self.load_queue(stored)
         return found
 
     async def configure(self, config: Queue) -> QueueState:
@@ -66,7 +71,7 @@ class Catalogue(Known):
             stored = await self._store.put_queue(config)
             found = self.queues.get(config.name)
             if found is None:
-                return self.add_queue(stored)
+                return await self.load_queue(stored)
             self.reconfigure(found, stored)
         return found
 
@@ -78,7 +83,7 @@ class Catalogue(Known):
         missing = [name for name in names if name not in queue.partitions]
         if missing:
             found = await self._store.create_partitions(queue.config.number, missing)
-            for made in found if self._is_known(queue) else ():
+            for made in found if self.is_known(queue) else ():
                 self.adopt(queue, made)
         if any(name not in queue.partitions for name in names):
             raise QueueNotFound(queue.config.name)
@@ -88,7 +93,7 @@ class Catalogue(Known):
         self, queue: QueueState, subscription: Subscription, seeds: Sequence[StoredConsumer]
     ) -> bool:
         """Register a group with these cursors; False if it is, or if the queue is gone."""
-        if not await self._store.subscribe(subscription, seeds) or not self._is_known(queue):
+        if not await self._store.subscribe(subscription, seeds) or not self.is_known(queue):
             return False
         group = self.add_group(queue, subscription)
         for number, _, state in seeds:
@@ -128,12 +133,22 @@ class Catalogue(Known):
         async with self._making.of(name):
             queue = self.queue(name)
             self.drop_queue(queue)
-            await self._store.delete_queue(queue.config.number)
+            with self._unless_it_fails(queue.config.number):
+                await self._store.delete_queue(queue.config.number)
 
     async def forget_group(self, group: GroupState) -> None:
         self.drop_group(group)
-        await to_the_end(self._store.delete_group(group.queue.config.number, group.name))
+        await to_the_end(self._forget_group(group))
 
-    def _is_known(self, queue: QueueState) -> bool:
-        """False if a queue was deleted, perhaps while the store was asked for something of it."""
-        return self.queues.get(queue.config.name) is queue
+    async def _forget_group(self, group: GroupState) -> None:
+        with self._unless_it_fails(group.subscription.id):
+            await self._store.delete_group(group.queue.config.number, group.name)
+
+    @contextmanager
+    def _unless_it_fails(self, dropped: int | str) -> Iterator[None]:
+        """What could not be deleted is still there, and is known again when it is next met."""
+        try:
+            yield
+        except BaseException:
+            self.dropped.remove(dropped)
+            raise

@@ -78,11 +78,18 @@ class Following:
             return
         try:
             await self.catch_up()
-            for queue in {q for change, outcome in refused for q in self._untold(change, outcome)}:
-                await self._renewing.renew(queue)
-        except SkepError as error:
+            async with self._looking:
+                for queue in {q for each in refused for q in self._untold(*each)}:
+                    await self._renewing.renew(queue)
+        except Exception as error:
             # What was committed is committed all the same; who was refused meets it again.
-            _log.warning("why a change was refused cannot be read: %s", error)
+            _report("why a change was refused cannot be read", error)
+
+    async def look_at(self, queue: int) -> None:
+        """Read how a queue is configured and which groups it has, whoever told of it or not."""
+        if self._store.shared:
+            async with self._looking:
+                await self._renewing.look_at(queue)
 
     def _untold(self, change: Change, outcome: object) -> set[int]:
         if isinstance(outcome, Gone):
@@ -105,9 +112,9 @@ class Following:
             try:
                 await self.catch_up()
                 failed = False
-            except SkepError as error:
+            except Exception as error:
                 if not failed:
-                    _log.warning("nothing is heard of the other servers: %s", error)
+                    _report("nothing is heard of the other servers", error)
                 failed = True
 
     async def _look(self) -> None:
@@ -175,6 +182,11 @@ class Following:
             group = partition.queue.groups.get(moved.group)
         if group is not None and group.subscription.id == moved.subscription:
             self._catalogue.hear(group, partition, moved.state, own=moved.own)
+
+
+def _report(what: str, error: Exception) -> None:
+    unexpected = not isinstance(error, SkepError)
+    _log.warning("%s: %s", what, error, exc_info=unexpected)
 
 
 def _firsts(news: Sequence[News]) -> list[News]:

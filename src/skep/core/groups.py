@@ -73,7 +73,7 @@ class Groups:
             )
             seeds = await self._seeds(queue, name, mode, start)
             if not await self._catalogue.add_first_contact(queue, subscription, seeds):
-                await self._following.catch_up()
+                await self._following.look_at(queue.config.number)
             if name not in queue.groups:
                 raise QueueNotFound(queue.config.name)
             return queue.groups[name]

@@ -72,6 +72,10 @@ class Known:
             raise GroupNotFound(queue, name)
         return found
 
+    def is_known(self, queue: QueueState) -> bool:
+        """False if a queue was deleted, perhaps while the store was asked for something of it."""
+        return self.queues.get(queue.config.name) is queue
+
     # What there is.
 
     def add_queue(self, config: Queue) -> QueueState:
@@ -105,6 +109,8 @@ class Known:
             self.scheduler.refresh(group, known)
 
     def drop_partition(self, partition: PartitionState) -> None:
+        if self.partitions.pop(partition.number, None) is None:
+            return
         queue = partition.queue
         for group in queue.groups.values():
             self.forget_consumer(group, partition)
@@ -112,7 +118,6 @@ class Known:
             group.ready.discard(partition.number)
         queue.kept -= partition.end - partition.start
         del queue.partitions[partition.name]
-        del self.partitions[partition.number]
 
     def add_group(self, queue: QueueState, subscription: Subscription) -> GroupState:
         group = queue.groups[subscription.group] = GroupState(queue, subscription)

@@ -6,7 +6,7 @@ found, and what was dropped meanwhile stays dropped if it is.
 
 from skep.core.catalogue import Catalogue
 from skep.core.state import GroupState, QueueState
-from skep.model.queue import Partition, Queue, Subscription
+from skep.model.queue import Partition, Subscription
 from skep.store.protocol import Store
 
 
@@ -25,7 +25,8 @@ class Renewing:
                 self._catalogue.drop_queue(known)
             return None
         if known is None:
-            return None if number in self._catalogue.dropped else await self._adopt(config)
+            is_gone = number in self._catalogue.dropped
+            return None if is_gone else await self._catalogue.load_queue(config)
         if known.config != config:
             self._catalogue.reconfigure(known, config)
         await self._look_at_groups(known)
@@ -38,6 +39,8 @@ class Renewing:
             return
         before = list(queue.partitions.values())
         stored = {each.number: each for each in await self._store.partitions(number)}
+        if not self._catalogue.is_known(queue):
+            return
         for gone in [partition for partition in before if partition.number not in stored]:
             self._catalogue.drop_partition(gone)
         for partition in stored.values():
@@ -55,13 +58,6 @@ class Renewing:
         queue = self._known(partition.queue) or await self.look_at(partition.queue)
         if queue is not None:
             self._catalogue.adopt(queue, partition)
-
-    async def _adopt(self, config: Queue) -> QueueState:
-        queue = self._catalogue.add_queue(config)
-        for partition in await self._store.partitions(config.number):
-            self._catalogue.adopt(queue, partition)
-        await self._look_at_groups(queue)
-        return queue
 
     async def _look_at_groups(self, queue: QueueState) -> None:
         before = list(queue.groups.values())

@@ -1,9 +1,9 @@
 """The lane of a server: its own track of the journal, leased, and fenced by every commit.
 
-Whoever holds a lane has his name in its row. A commit that appends locks the row and looks for
-his name, so a lane that was taken over is noticed before anything is written, whatever the
+Whoever holds a lane has his name in its row. Who appends or tells something locks the row and looks
+for his name, so a lane that was taken over is noticed before anything is written, whatever the
 former holder believes. The lease only says when a lane may be taken over without asking; it is
-renewed by commits, because a server that appends nothing needs no lane.
+renewed by commits, because a server that changes nothing needs no lane.
 """
 
 import time

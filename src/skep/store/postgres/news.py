@@ -9,9 +9,11 @@ from typing import TypeVar
 import asyncpg
 import msgspec
 
+from skep.errors import OutcomeUnknown
 from skep.model.change import Applied, Change, Outcome
 from skep.model.news import Grown, Happened, Moved, News
 from skep.model.segment import Segment
+from skep.store.clock import Clock
 from skep.store.postgres.lane import Lane
 from skep.store.postgres.opening import Opening
 from skep.store.postgres.sql import QUERIES
@@ -29,8 +31,8 @@ _decode = msgspec.msgpack.Decoder(Happened).decode
 class NewsRows(Opening):
     shared = True
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+    def __init__(self, url: str, *, clock: Clock | None = None) -> None:
+        super().__init__(url, clock=clock)
         self._told_at: deque[tuple[float, int]] = deque()
 
     async def news_heads(self) -> dict[int, int]:
@@ -76,7 +78,11 @@ class NewsRows(Opening):
             result, happened = await work(connection)
             return result, await tell(connection, self._lane, happened)
 
-        result, number = await (await self._db()).write(whole)
+        try:
+            result, number = await (await self._db()).write(whole)
+        except OutcomeUnknown:
+            self._lane.doubt()
+            raise
         self._lane.note(number)
         return result
 
