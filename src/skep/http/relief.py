@@ -1,10 +1,18 @@
-"""Giving memory back when a crowd has gone: left alone, the allocators keep it for ever."""
+"""Memory of a server: kept from one round to the next, given back when a crowd has gone.
+
+Left alone, glibc returns the buffers of every round to the system and asks for them again, which
+costs more than filling them; and keeps for ever what thousands of connections had.
+"""
 
 import ctypes
 import gc
 
 _CROWD = 1_000
 """Connections that must have gone for it to be worth a pause of some milliseconds."""
+_TRIM_THRESHOLD = -1
+_MMAP_THRESHOLD = -3
+"""The numbers of ``mallopt``'s settings."""
+_KEPT_BYTES = 32 << 20
 
 
 class Relief:
@@ -12,6 +20,10 @@ class Relief:
         self._most = 0
         """How many connections there were at once since memory was given back."""
         self._last = 0
+        self._libc = ctypes.CDLL(None)
+        if hasattr(self._libc, "mallopt"):
+            self._libc.mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
+            self._libc.mallopt(_MMAP_THRESHOLD, _KEPT_BYTES)
 
     def look(self, connections: int) -> None:
         """Called several times a second with the number of connections."""
@@ -21,11 +33,5 @@ class Relief:
         if self._most - connections >= _CROWD and not still_going:
             self._most = connections
             gc.collect()
-            _trim()
-
-
-def _trim() -> None:
-    """Only glibc has to be asked."""
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "malloc_trim"):
-        libc.malloc_trim(0)
+            if hasattr(self._libc, "malloc_trim"):
+                self._libc.malloc_trim(0)

@@ -7,6 +7,7 @@ where the address is 58 bits of partition number, then 64 bits of offset. Nothin
 stored for it and nothing indexed: a look-up by id is a look-up by key.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from uuid import UUID
 
@@ -34,15 +35,23 @@ def message_id(partition: int, offset: Offset) -> UUID:
 
 def message_text(partition: int, offset: Offset) -> str:
     """The id of a message as text: many are written, and few are ever looked at as a UUID."""
-    if offset >> 62:
+    if offset >> 48:
         return str(message_id(partition, offset))
-    low = f"{0x8000000000000000 | offset:x}"
-    return f"{_head(partition)}{low[:4]}-{low[4:]}"
+    return f"{_head(partition)}{offset:012x}"
+
+
+def message_texts(partition: int, offsets: Sequence[Offset]) -> list[str]:
+    """The ids of several messages of a partition as text."""
+    if offsets and max(offsets) >> 48:
+        return [message_text(partition, offset) for offset in offsets]
+    head = _head(partition)
+    return [f"{head}{offset:012x}" for offset in offsets]
 
 
 @lru_cache(maxsize=10_000)
 def _head(partition: int) -> str:
-    return str(message_id(partition, 0))[:19]
+    """What the ids of a partition's first 2^48 messages begin with."""
+    return str(message_id(partition, 0))[:24]
 
 
 def partition_id(number: int) -> UUID:

@@ -62,15 +62,15 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
 class Receipts(Sequence[Receipt]):
     """The receipts of one append, each made when it is looked at: most never are."""
 
-    __slots__ = ("_ids", "_partition", "_places")
+    __slots__ = ("_partition", "ids", "places")
 
     def __init__(self, partition: str, places: Appended, ids: Sequence[str | None]) -> None:
         self._partition = partition
-        self._places = places
-        self._ids = ids
+        self.places = places
+        self.ids = ids
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self.ids)
 
     @overload
     def __getitem__(self, index: int) -> Receipt: ...
@@ -79,17 +79,17 @@ class Receipts(Sequence[Receipt]):
     def __getitem__(self, index: int | slice) -> Receipt | list[Receipt]:
         if isinstance(index, slice):
             return [self[each] for each in range(*index.indices(len(self)))]
-        places = self._places
+        places = self.places
         return Receipt(
             self._partition,
             places.partition,
             places.offsets[index],
             index % len(self) in places.duplicates,
-            self._ids[index],
+            self.ids[index],
         )
 
     def __iter__(self) -> Iterator[Receipt]:
-        partition, places, ids = self._partition, self._places, self._ids
+        partition, places, ids = self._partition, self.places, self.ids
         for index, offset in enumerate(places.offsets):
             yield Receipt(
                 partition, places.partition, offset, index in places.duplicates, ids[index]

@@ -7,8 +7,8 @@ import msgspec
 from msgspec.structs import replace
 
 from skep.errors import Invalid, OutcomeUnknown
-from skep.model.address import message_text, partition_of, partition_text
-from skep.model.message import Draft, Receipt
+from skep.model.address import message_text, message_texts, partition_of, partition_text
+from skep.model.message import Draft, Receipt, Receipts
 from skep.model.names import DEFAULT_PARTITION
 from skep.wire.body import Body, Id
 from skep.wire.payload import Encoding, empty, from_wire, to_wire
@@ -71,10 +71,44 @@ def to_draft(field: str, item: PushItem) -> Draft:
     )
 
 
+def to_drafts(items: Sequence[PushItem]) -> list[Draft]:
+    """The drafts in items; the name of a field is made when one is needed."""
+    drafts: list[Draft] = []
+    try:
+        drafts.extend(to_draft("payload", item) for item in items)
+    except Invalid as error:
+        raise error.moved({"payload": f"items[{len(drafts)}].payload"}) from None
+    return drafts
+
+
 def to_answer(queue: str, items: Sequence[PushItem], receipts: Sequence[Receipt]) -> list[Pushed]:
+    if isinstance(receipts, Receipts):
+        return _to_answer_of_one(queue, items, receipts)
     return [
         to_pushed(index, queue, item, receipt)
         for index, (item, receipt) in enumerate(zip(items, receipts, strict=True))
+    ]
+
+
+def _to_answer_of_one(queue: str, items: Sequence[PushItem], receipts: Receipts) -> list[Pushed]:
+    """The same for one partition, without a receipt for each message: half of the time."""
+    places = receipts.places
+    partition, duplicates = partition_text(places.partition), places.duplicates
+    texts = message_texts(places.partition, places.offsets)
+    return [
+        Pushed(
+            index=index,
+            transaction_id=chosen or text,
+            status="duplicate" if index in duplicates else "queued",
+            message_id=text,
+            partition_id=partition,
+            trace_id=item.trace_id,
+            offset=offset,
+            queue=queue,
+        )
+        for index, (item, chosen, offset, text) in enumerate(
+            zip(items, receipts.ids, places.offsets, texts, strict=True)
+        )
     ]
 
 

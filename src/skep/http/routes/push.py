@@ -8,7 +8,7 @@ from skep.http.call import Call, Reply
 from skep.http.routing import Route
 from skep.model.message import Draft
 from skep.model.operation import Push
-from skep.wire.push import Buffered, PushBody, Pushed, PushItem, to_answer, to_draft, to_pushed
+from skep.wire.push import Buffered, PushBody, Pushed, PushItem, to_answer, to_drafts, to_pushed
 
 
 async def push(call: Call) -> Reply:
@@ -16,7 +16,7 @@ async def push(call: Call) -> Reply:
     items: list[PushItem] = call.body.items
     if not items:
         return Reply([], 201)
-    drafts = [to_draft(f"items[{index}].payload", item) for index, item in enumerate(items)]
+    drafts = to_drafts(items)
     try:
         return Reply(await _push(call, items, drafts), 201)
     except Invalid as error:
