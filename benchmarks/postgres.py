@@ -22,6 +22,7 @@ from benchmarks.rows.drive import Lean, Rows, Seed
 
 SIZES = (1, 10, 100)
 PARTITIONS = 100
+GROUPS = (1, 5, 10)
 
 
 @contextmanager
@@ -82,6 +83,15 @@ def rows(report: Report, server: str, name: str, kind: Seed | Lean, seconds: flo
     report.rate(f"{name}, pop + ack 100", asyncio.run(queue.consumed(seconds)))
 
 
+def seed_for_groups(report: Report, server: str, seconds: float) -> None:
+    for groups in GROUPS:
+        queue = Rows(asyncio.run(database(server)), Seed(groups))
+        asyncio.run(queue.prepare(PARTITIONS))
+        asyncio.run(queue.pushed(100, seconds))
+        rate = asyncio.run(queue.consumed(seconds))
+        report.rate(f"seed schema, pop + ack 100, {groups} groups", rate)
+
+
 @contextmanager
 def skep(url: str) -> Iterator[str]:
     with process(
@@ -105,8 +115,16 @@ def ours(report: Report, server: str, seconds: float) -> None:
                 per_message(report, "skep", before, after, rate * seconds)
                 output = wrk("consume.lua", served, seconds, MESSAGES=100)
                 report.rate("skep, pop + ack 100", figure(output, "settled"))
-    for partitions in (1, 1_000, 10_000):
+    for groups in GROUPS:
         with skep(asyncio.run(database(server))) as served:
+            push(served, 100, seconds)
+            output = wrk("consume.lua", served, seconds, MESSAGES=100, GROUPS=groups)
+            report.rate(f"skep, pop + ack 100, {groups} groups", figure(output, "settled"))
+    for partitions in (1, 1_000, 100_000):
+        with skep(asyncio.run(database(server))) as served:
+            # All of them are there before it is measured: that is how queues live.
+            made = push(served, 100, seconds, partitions=partitions)
+            report.rate(f"skep, push 100, {partitions:,} partitions, the first time", made)
             rate = push(served, 100, seconds, partitions=partitions)
             report.rate(f"skep, push 100, {partitions:,} partitions", rate)
 
@@ -117,6 +135,7 @@ def main() -> None:
     with postgres() as server:
         report.title("the seed schema, by SQL alone")
         rows(report, server, "seed schema", Seed(), arguments.seconds)
+        seed_for_groups(report, server, arguments.seconds)
         report.title("a lean table with SKIP LOCKED, by SQL alone")
         rows(report, server, "lean table", Lean(), arguments.seconds)
         report.title("Skep, through HTTP")

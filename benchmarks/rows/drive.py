@@ -22,7 +22,8 @@ _SEED_LEASE = """
 UPDATE queen.partition_consumers
    SET lease_acquired_at = now(), lease_expires_at = now() + interval '300 s', batch_size = 100,
        worker_id = $2
- WHERE partition_id = $1 AND (lease_expires_at IS NULL OR lease_expires_at <= now())
+ WHERE partition_id = $1 AND consumer_group = $3
+   AND (lease_expires_at IS NULL OR lease_expires_at <= now())
 RETURNING last_consumed_created_at, last_consumed_id"""
 _SEED_READ = """
 SELECT id, created_at, payload FROM queen.messages
@@ -35,7 +36,7 @@ UPDATE queen.partition_consumers
        total_batches_consumed = total_batches_consumed + 1,
        pending_estimate = greatest(0, pending_estimate - $5), last_stats_update = now(),
        lease_expires_at = NULL, batch_size = 0
- WHERE partition_id = $1 AND worker_id = $2"""
+ WHERE partition_id = $1 AND consumer_group = $6 AND worker_id = $2"""
 _LEAN_PUSH = "INSERT INTO message (payload) SELECT p::jsonb FROM unnest($1::text[]) AS p"
 _LEAN_POP = """
 DELETE FROM message WHERE id = ANY (ARRAY(
@@ -52,6 +53,9 @@ class Seed:
 
     schema = "seed.sql"
 
+    def __init__(self, groups: int = 1) -> None:
+        self._groups = [f"bench{number}" for number in range(groups)]
+
     async def prepare(self, connection: asyncpg.Connection, partitions: int) -> None:
         queue = await connection.fetchval(
             "INSERT INTO queen.queues (name) VALUES ('orders') RETURNING id"
@@ -64,7 +68,9 @@ class Seed:
         )
         self._partitions = [row[0] for row in made]
         await connection.execute(
-            "INSERT INTO queen.partition_consumers (partition_id) SELECT id FROM queen.partitions"
+            "INSERT INTO queen.partition_consumers (partition_id, consumer_group)"
+            " SELECT id, g FROM queen.partitions, unnest($1::text[]) AS g",
+            self._groups,
         )
 
     async def push(self, connection: asyncpg.Connection, turn: int, size: int) -> int:
@@ -74,14 +80,16 @@ class Seed:
         return size
 
     async def consume(self, connection: asyncpg.Connection, turn: int) -> int:
-        partition, worker = self._partitions[turn % len(self._partitions)], str(uuid4())
-        leased = await connection.fetchrow(_SEED_LEASE, partition, worker)
+        group = self._groups[turn % len(self._groups)]
+        partition = self._partitions[turn // len(self._groups) % len(self._partitions)]
+        worker = str(uuid4())
+        leased = await connection.fetchrow(_SEED_LEASE, partition, worker, group)
         if leased is None:
             return 0
         found = await connection.fetch(_SEED_READ, partition, leased[0], leased[1])
         if found:
             last = found[-1]
-            done = (partition, worker, last["created_at"], last["id"], len(found))
+            done = (partition, worker, last["created_at"], last["id"], len(found), group)
             await connection.execute(_SEED_ACK, *done)
         return len(found)
 

@@ -1,5 +1,8 @@
--- Pops batches of MESSAGES, and settles each lease that comes back. Prints how many it settled.
+-- Pops batches of MESSAGES for GROUPS groups in turn, and settles each lease that comes back.
+-- Prints how many messages it settled.
 local messages = os.getenv("MESSAGES")
+local groups = tonumber(os.getenv("GROUPS") or 1)
+local count = 0
 local leases = {}
 local threads = {}
 
@@ -13,7 +16,10 @@ end
 function request()
   local lease = table.remove(leases)
   if lease then return wrk.format("POST", "/api/v1/lease/" .. lease .. "/settle", nil, "{}") end
-  return wrk.format("GET", "/api/v1/pop/queue/orders?consumerGroup=bench&batch=" .. messages)
+  count = count + 1
+  local group = "bench" .. count % groups
+  return wrk.format(
+    "GET", "/api/v1/pop/queue/orders?consumerGroup=" .. group .. "&batch=" .. messages)
 end
 
 function response(status, headers, body)

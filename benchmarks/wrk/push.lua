@@ -11,27 +11,36 @@ local function payload()
     .. table.concat(note) .. '"}'
 end
 local count = 0
-local ready = {}
+local bodies = {}
 
-local function body(partition, with_ids)
-  local items = {}
+-- A body in pieces, with a gap before each piece but the first, for the name of the partition.
+local function body()
+  local pieces = {'{"items":['}
   for i = 1, messages do
-    local id = with_ids and ('"transactionId":"' .. count .. "-" .. i .. '",') or ""
-    items[i] = '{"queue":"orders","partition":"p' .. partition .. '",' .. id
-      .. '"payload":' .. payload() .. "}"
+    local comma = i > 1 and "," or ""
+    pieces[#pieces] = pieces[#pieces] .. comma .. '{"queue":"orders","partition":"p'
+    pieces[#pieces + 1] = '","payload":' .. payload() .. "}"
   end
-  return wrk.format("POST", nil, nil, '{"items":[' .. table.concat(items, ",") .. "]}")
+  pieces[#pieces] = pieces[#pieces] .. "]}"
+  return pieces
+end
+
+local function with_ids(pieces)
+  local made = {pieces[1]}
+  for i = 2, #pieces do
+    made[i] = '","transactionId":"' .. count .. "-" .. i .. pieces[i]
+  end
+  return made
 end
 
 function init()
   wrk.headers["Content-Type"] = "application/json"
-  -- As many as fit: with many partitions a body serves several of them in turn.
-  for partition = 0, partitions - 1 do ready[partition] = ids or body(partition, false) end
+  for i = 0, 99 do bodies[i] = body() end
 end
 
 function request()
   count = count + 1
-  local partition = (count * 7) % partitions
-  if ids then return body(partition, true) end
-  return ready[partition]
+  local pieces = bodies[count % 100]
+  if ids then pieces = with_ids(pieces) end
+  return wrk.format("POST", nil, nil, table.concat(pieces, tostring((count * 7) % partitions)))
 end

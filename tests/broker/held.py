@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from skep.errors import OutcomeUnknown
 from skep.model.change import Change, Commit
+from skep.model.queue import Partition
 from skep.store.clock import Clock
 from skep.store.memory import MemoryStore
 
@@ -17,7 +18,10 @@ class HeldStore(MemoryStore):
         super().__init__(clock=clock)
         self.rounds: list[int] = []
         """How many changes each commit had."""
+        self.births: list[int] = []
+        """How many partitions were asked for at once."""
         self._before, self._after = asyncio.Event(), asyncio.Event()
+        self._bearing = asyncio.Event()
         self._failures: deque[Exception] = deque()
         self.release()
 
@@ -29,7 +33,12 @@ class HeldStore(MemoryStore):
         """Write what comes, and keep the answer."""
         self._after.clear()
 
+    def hold_births(self) -> None:
+        """Keep partitions from being made."""
+        self._bearing.clear()
+
     def release(self) -> None:
+        self._bearing.set()
         self._before.set()
         self._after.set()
 
@@ -39,6 +48,11 @@ class HeldStore(MemoryStore):
     def fail_next(self) -> None:
         """Let the next commit fail before it has written anything."""
         self._failures.append(OutcomeUnknown("the store could not write"))
+
+    async def create_partitions(self, queue: int, names: Sequence[str]) -> list[Partition]:
+        self.births.append(len(names))
+        await self._bearing.wait()
+        return await super().create_partitions(queue, names)
 
     async def commit(self, changes: Sequence[Change]) -> Commit:
         self.rounds.append(len(changes))

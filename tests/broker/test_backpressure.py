@@ -509,3 +509,29 @@ async def test_a_woken_poll_that_is_refused_leaves_what_it_was_woken_for_to_the_
         await refused
     assert payloads(await finish(low)) == [b"0"]
     await push
+
+
+async def test_partitions_are_made_together_while_others_are_being_made(
+    queue: Broker, held: HeldStore
+) -> None:
+    held.hold_births()
+    names = ["alice", *(f"p{n % 5}" for n in range(10))]
+    pushes = [await start(queue.push("orders", drafts(1, name))) for name in names]
+    held.release()
+
+    offsets = [(await push)[0].offset for push in pushes]
+
+    assert held.births == [1, 5]
+    assert offsets == [0] * 6 + [1] * 5
+
+
+async def test_who_goes_away_takes_no_partition_from_the_others(
+    queue: Broker, held: HeldStore
+) -> None:
+    held.hold_births()
+    first = await start(queue.push("orders", drafts(1, "alice")))
+    second = await start(queue.push("orders", drafts(1, "alice")))
+    first.cancel()
+    held.release()
+
+    assert [(await second)[0].offset] == [0]

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from skep.core import lease as leases
+from skep.core.births import Births
 from skep.core.known import Known
 from skep.core.state import GroupState, PartitionState, QueueState
 from skep.core.whole import Locks, to_the_end
@@ -22,6 +23,7 @@ class Catalogue(Known):
         self._store = store
         self._making = Locks[str]()
         self._removing = asyncio.Lock()
+        self._births = Births(self._make_partitions)
 
     async def load(self) -> None:
         for config in await self._store.queues():
@@ -82,12 +84,15 @@ class Catalogue(Known):
         names = list(names)
         missing = [name for name in names if name not in queue.partitions]
         if missing:
-            found = await self._store.create_partitions(queue.config.number, missing)
-            for made in found if self.is_known(queue) else ():
-                self.adopt(queue, made)
+            await self._births.of(queue, missing)
         if any(name not in queue.partitions for name in names):
             raise QueueNotFound(queue.config.name)
         return {name: queue.partitions[name] for name in names}
+
+    async def _make_partitions(self, queue: QueueState, names: list[str]) -> None:
+        found = await self._store.create_partitions(queue.config.number, names)
+        for made in found if self.is_known(queue) else ():
+            self.adopt(queue, made)
 
     async def add_first_contact(
         self, queue: QueueState, subscription: Subscription, seeds: Sequence[StoredConsumer]
