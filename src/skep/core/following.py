@@ -164,7 +164,7 @@ class Following:
         partition = self._catalogue.partitions.get(grown.partition)
         if partition is not None and grown.end > partition.end:
             partition.grow(grown.end, grown.newest_at)
-            self._catalogue.refresh_partition(partition)
+            self._catalogue.refresh_grown(partition)
 
     def _cut(self, cut: Cut) -> None:
         partition = self._catalogue.partitions.get(cut.partition)
