@@ -55,12 +55,13 @@ class Cluster:
     def url(self, database: str = "postgres", port: int | None = None) -> str:
         return f"postgresql://postgres@{HOST}:{port or self.port}/{database}"
 
-    async def create(self) -> str:
-        """The name of a new database with nothing in it."""
+    async def create(self, prepare: str = "SELECT") -> str:
+        """The name of a new database with nothing in it but what ``prepare`` makes."""
         name = f"skep_{uuid4().hex}"
-        connection = await self.connect()
-        await connection.execute(f"CREATE DATABASE {name}")
-        await connection.close()
+        for database, statements in (("postgres", f"CREATE DATABASE {name}"), (name, prepare)):
+            connection = await self.connect(database)
+            await connection.execute(statements)
+            await connection.close()
         return name
 
     async def connect(self, database: str = "postgres") -> asyncpg.Connection:
