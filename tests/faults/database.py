@@ -107,8 +107,8 @@ class Cluster:
         os.kill(pid, signal.SIGKILL)
 
     def remove(self) -> None:
-        if (self._data / "postmaster.pid").exists() and _is_running(self.postmaster):
-            self.stop("immediate")
+        if (self._data / "postmaster.pid").exists():
+            self.kill()
         shutil.rmtree(self._place)
 
     def __enter__(self) -> Self:

@@ -26,7 +26,7 @@ from tests.serving import ServerProcess
 KILLS = int(os.environ.get("SKEP_KILLS", "2"))
 OUTAGES = [float(seconds) for seconds in os.environ.get("SKEP_OUTAGES", "2").split()]
 SEED = int(os.environ.get("SKEP_SEED", "1"))
-USUAL_SECONDS = 2.0
+USUAL_SECONDS = 1.5
 """How long is looked at what is usual."""
 PATIENCE = 60.0
 

@@ -9,7 +9,6 @@ import asyncpg
 import pytest
 
 from skep import AsyncClient
-from skep.client.retry import Retry
 from tests.faults.database import MAX_CONNECTIONS, OPERATOR
 from tests.faults.scene import Scene
 
@@ -43,7 +42,7 @@ async def few_connections(scene: Scene) -> AsyncIterator[None]:
 
 async def poll(url: str, seconds: float) -> list[object]:
     """Many long polls at once where nothing is ever pushed to."""
-    async with AsyncClient(url, retry=Retry(attempts=1)) as client:
+    async with AsyncClient(url) as client:
         await client.queues.configure("quiet")
         polls = [client.pop("quiet", wait=seconds) for _ in range(POLLS)]
         return await asyncio.gather(*polls)
@@ -51,7 +50,7 @@ async def poll(url: str, seconds: float) -> list[object]:
 
 async def test_three_connections_are_enough_to_go_on(scene: Scene) -> None:
     async with few_connections(scene):
-        await scene.traffic.until_done(5)
+        await scene.traffic.until_done(2)
         assert await poll(scene.server.url, 1) == [None] * POLLS
     await scene.traffic.recover()
 

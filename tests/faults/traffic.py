@@ -235,11 +235,13 @@ class Traffic:
         for kind in KINDS:
             self._before[kind] = median(self._rates(kind, start, time.monotonic()))
 
-    async def until_done(self, number: int) -> None:
-        """Until so much more of each kind was done."""
+    async def until_done(self, number: int, *kinds: str) -> None:
+        """Until so much more was done, of these kinds or of each."""
         start = time.monotonic()
         async with asyncio.timeout(DRAIN_SECONDS):
-            while any(self._pulse.count(kind, start, time.monotonic()) < number for kind in KINDS):
+            while any(
+                self._pulse.count(kind, start, time.monotonic()) < number for kind in kinds or KINDS
+            ):
                 self._check_tasks()
                 await asyncio.sleep(STEP)
 
