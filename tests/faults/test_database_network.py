@@ -36,13 +36,13 @@ async def test_a_slow_network_only_makes_it_slow(
         await scene.finish()
 
 
-async def test_torn_and_deaf_connections_and_lost_answers_to_commit_double_nothing(
+async def test_torn_and_deaf_connections_and_lost_commits_lose_and_double_nothing(
     wired: Scene, wire: Wire
 ) -> None:
     for _ in range(10 * KILLS):
         wire.reset_one(wired.random)
         await asyncio.sleep(wired.random.uniform(0.02, 0.1))
-    await wire.lose_replies(5 * KILLS)
+    await wire.lose_commits(4 * KILLS)
     await wired.traffic.recover()
 
     for way in wire.ways:

@@ -22,6 +22,17 @@ class Way:
         self.slice = CHUNK
         self.passes = asyncio.Event()
         self.passes.set()
+        self.commits_to_lose = 0
+        self.all_lost = asyncio.Event()
+
+    def loses_commit(self) -> bool:
+        """Whether a COMMIT, or the answer to it, is to be lost here; asked once for each."""
+        if not self.commits_to_lose:
+            return False
+        self.commits_to_lose -= 1
+        if not self.commits_to_lose:
+            self.all_lost.set()
+        return True
 
 
 class Wire:
@@ -34,8 +45,6 @@ class Wire:
         self._serving: set[asyncio.Task[None]] = set()
         self.to_database, self.to_server = Way(), Way()
         self.port = 0
-        self._replies_to_lose = 0
-        self._all_lost = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, HOST, 0)
@@ -59,20 +68,12 @@ class Wire:
         if self._links:
             random.choice(self._links).reset()
 
-    async def lose_replies(self, number: int) -> None:
-        """Lose the answers to so many COMMITs, each with its connection, and return after it."""
-        self._replies_to_lose = number
-        self._all_lost.clear()
-        await self._all_lost.wait()
-
-    def loses_reply(self) -> bool:
-        """Whether the answer to a COMMIT is to be lost; asked once for each."""
-        if not self._replies_to_lose:
-            return False
-        self._replies_to_lose -= 1
-        if not self._replies_to_lose:
-            self._all_lost.set()
-        return True
+    async def lose_commits(self, number: int) -> None:
+        """Lose so many COMMITs, and then the answers to as many, each with its connection."""
+        for way in self.ways:
+            way.commits_to_lose = number
+            way.all_lost.clear()
+            await way.all_lost.wait()
 
     def silence(self) -> None:
         """Nothing passes, of the connections there are and of those to come; nobody is told."""
@@ -125,8 +126,8 @@ class Link:
         self._tasks = [
             asyncio.create_task(each)
             for each in (
-                self._pump(self._near_reader, self._far, wire.to_database, self._notice),
-                self._pump(self._far_reader, self._near, wire.to_server, self._withhold),
+                self._pump(self._near_reader, self._far, wire.to_database, self._ask),
+                self._pump(self._far_reader, self._near, wire.to_server, self._answer),
             )
         ]
         await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -167,12 +168,12 @@ class Link:
         if self.forgotten:
             await asyncio.Event().wait()
 
-    def _notice(self, data: bytes) -> bool:
+    def _ask(self, data: bytes) -> bool:
         self._committing = data.endswith(COMMIT)
-        return True
+        return not (self._committing and self._wire.to_database.loses_commit())
 
-    def _withhold(self, data: bytes) -> bool:
-        return not (self._committing and self._wire.loses_reply())
+    def _answer(self, data: bytes) -> bool:
+        return not (self._committing and self._wire.to_server.loses_commit())
 
 
 def _pieces(data: bytes, size: int) -> Iterator[bytes]:
