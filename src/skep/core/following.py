@@ -47,6 +47,7 @@ class Following:
 
     def start(self, interval: float) -> None:
         if self._store.shared:
+            self._latest = self._store.clock.now()
             self._task = asyncio.create_task(self._run(interval))
 
     async def stop(self) -> None:
