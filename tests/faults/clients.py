@@ -2,9 +2,20 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
-from skep import Ack, Broker, Delivery, Draft, Message, Push, Settlement, Transaction, Verdict
+from skep import (
+    Ack,
+    AsyncClient,
+    Broker,
+    Delivery,
+    Draft,
+    Message,
+    Push,
+    Settlement,
+    Transaction,
+    Verdict,
+)
 from skep.errors import OutcomeUnknown, SkepError
 from skep.model.message import Receipt
 from skep.model.operation import Operation as Step
@@ -24,11 +35,14 @@ LEASE_SECONDS = 1
 
 T = TypeVar("T")
 
+Queue: TypeAlias = Broker | AsyncClient
+"""In this process, or on a server."""
+
 
 class Client:
     """Somebody who uses the broker and writes down what he asks and what he hears."""
 
-    def __init__(self, broker: Broker, recorder: Recorder, random: Random) -> None:
+    def __init__(self, broker: Queue, recorder: Recorder, random: Random) -> None:
         self._broker = broker
         self._recorder = recorder
         self._random = random
@@ -66,13 +80,21 @@ class Producer(Client):
 class Consumer(Client):
     """Pops for a group, and says what became of it: all, some, in any order, or nothing."""
 
-    def __init__(self, broker: Broker, recorder: Recorder, random: Random, group: str) -> None:
+    def __init__(
+        self,
+        broker: Queue,
+        recorder: Recorder,
+        random: Random,
+        group: str,
+        lease_seconds: int = LEASE_SECONDS,
+    ) -> None:
         super().__init__(broker, recorder, random)
         self._group = group
+        self._lease_seconds = lease_seconds
 
     async def pop(self, *, batch: int, partitions: int = 1, wait: float = 0) -> Delivery | None:
         asked = Invocation(
-            does="pop", queue=SOURCE, group=self._group, lease_ms=LEASE_SECONDS * 1000
+            does="pop", queue=SOURCE, group=self._group, lease_ms=self._lease_seconds * 1000
         )
         return await self._ask(
             asked,
@@ -82,13 +104,26 @@ class Consumer(Client):
                 batch=batch,
                 partitions=partitions,
                 wait=wait,
-                lease_seconds=LEASE_SECONDS,
+                lease_seconds=self._lease_seconds,
             ),
             lambda delivery: Return(
                 lease=(delivery and delivery.lease_id) or "",
                 seen=[shown(message) for message in delivery.messages] if delivery else [],
             ),
         )
+
+    async def extend(self, delivery: Delivery) -> bool:
+        """Ask for as long again, from now on."""
+        asked = Invocation(
+            does="extend",
+            group=self._group,
+            lease=delivery.lease_id or "",
+            lease_ms=self._lease_seconds * 1000,
+        )
+        until = await self._ask(
+            asked, self._broker.extend(delivery, self._lease_seconds), lambda _: Return()
+        )
+        return until is not None
 
     async def complete_all(self, delivery: Delivery) -> None:
         asked = self._settling(delivery, completed=delivery.messages)
@@ -165,6 +200,17 @@ class Copier(Consumer):
             return Return(seen=received(asked.sent, done.receipts[0]))
 
         await self._ask(asked, self._broker.transact(steps, idempotency_key=asked.key), answer)
+
+
+async def audit(broker: Queue, recorder: Recorder, queue: str = SOURCE) -> None:
+    """Read everything that a queue holds, as a new group does."""
+    asked = recorder.invoke(Invocation(does="audit", queue=queue, group="audit"))
+    seen: list[Seen] = []
+    while delivery := await broker.pop(
+        queue, group="audit", batch=1000, partitions=100, auto_ack=True
+    ):
+        seen += map(shown, delivery.messages)
+    recorder.answer(asked, Return(seen=seen))
 
 
 def drafts(sent: Sequence[Seen]) -> list[Draft]:

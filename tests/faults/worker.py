@@ -13,7 +13,7 @@ from random import Random
 
 import skep
 from skep import Broker, Delivery
-from tests.faults.clients import LEASE_SECONDS, SOURCE, TARGET, Consumer, Copier, Producer, shown
+from tests.faults.clients import LEASE_SECONDS, SOURCE, TARGET, Consumer, Copier, Producer, audit
 from tests.faults.history import (
     Invocation,
     Operation,
@@ -134,13 +134,7 @@ class Run:
 
     async def audit(self) -> None:
         for queue in (SOURCE, TARGET):
-            asked = self._recorder.invoke(Invocation(does="audit", queue=queue, group="audit"))
-            seen: list[Seen] = []
-            while delivery := await self._broker.pop(
-                queue, group="audit", batch=1000, partitions=len(PARTITIONS), auto_ack=True
-            ):
-                seen += map(shown, delivery.messages)
-            self._recorder.answer(asked, Return(seen=seen))
+            await audit(self._broker, self._recorder, queue)
         for group in (CAREFUL, CLUMSY, COPIER):
             await self._read_letters(group)
 
