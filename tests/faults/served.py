@@ -1,4 +1,7 @@
-"""Servers over each kind of store: one over a directory, two that share a database."""
+"""Servers over each kind of store: one over a directory, two that share a database.
+
+``workers`` are two, too, on one port.
+"""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
@@ -21,6 +24,12 @@ def served(kind: str, path: Path) -> Iterator[list[ServerProcess]]:
             yield [stack.enter_context(ServerProcess(path / "data"))]
             return
         url = databases().empty()
+        if kind == "workers":
+            server = stack.enter_context(ServerProcess(url, "--workers", "2"))
+            # If only their parent were killed, the workers would live on.
+            stack.callback(server.end)
+            yield [server]
+            return
         yield [stack.enter_context(ServerProcess(url)) for _ in range(2)]
 
 

@@ -28,7 +28,7 @@ LEASE_SECONDS = 600
 """Nobody is late: what comes twice came twice because something was lost."""
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=[*KINDS, "workers"])
 def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[ServerProcess]]:
     with served(request.param, tmp_path) as servers:
         yield servers
