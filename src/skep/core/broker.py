@@ -29,6 +29,7 @@ from skep.core.push import Batch, Pushing
 from skep.core.queues import Queues
 from skep.core.reading import Reading
 from skep.core.settle import Settling
+from skep.core.staging import Staging
 from skep.core.state import Room
 from skep.core.streams import Streams
 from skep.core.sweeper import Sweeper
@@ -66,8 +67,8 @@ class Broker:
                 await queue.ack(delivery)
 
     What is not about a single message is in ``queues``, ``groups``, ``messages``,
-    ``dead_letters``, ``traces``, ``streams``, ``maintenance``, ``addresses``, ``giving_up``
-    and ``insight``.
+    ``dead_letters``, ``traces``, ``streams``, ``staging``, ``maintenance``, ``addresses``,
+    ``giving_up`` and ``insight``.
     """
 
     def __init__(
@@ -117,7 +118,10 @@ class Broker:
         self._outbox = Outbox(
             store, self._push_enqueued, lambda: self.maintenance.laying_aside, limits
         )
-        self._sweeper = Sweeper(store, catalogue, self.queues, evicting)
+        self.staging = Staging(
+            store, catalogue, committer, keys, limits, lambda: self.maintenance.laying_aside
+        )
+        self._sweeper = Sweeper(store, catalogue, self.queues, evicting, self.staging)
         self._closing: asyncio.Task[None] | None = None
 
     # Lifetime.
@@ -163,6 +167,7 @@ class Broker:
         try:
             await self._outbox.stop()
             await self._sweeper.stop()
+            await self.staging.stop()
             await self._following.stop()
             await self.maintenance.close()
             # Pops that were woken give their answer before the store goes away.
