@@ -1,6 +1,7 @@
 """A version that is too large for one change is decided in one, and then published to its end."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from skep import Broker
 from skep.errors import OutcomeUnknown, QueueFull, Unavailable
 from skep.model.staged import Stage
 from skep.testing.clock import ManualClock
+from tests.broker.build import until
 from tests.broker.staged import (
     APP,
     DUPLICATE,
@@ -31,6 +33,10 @@ DECISION, STEPS = 1, 5
 @pytest.fixture(params=["memory", "rocksdb", "postgres"])
 def mortals(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Mortals:
     return Mortals(request.param, tmp_path / "store", clock)
+
+
+async def _is_committed(queue: Broker) -> bool:
+    return await queue.staging.last_version(APP) is not None
 
 
 async def stage_ten(queue: Broker, version: int = 0) -> list[Stage]:
@@ -185,7 +191,7 @@ async def test_a_queue_that_is_gone_when_it_goes_on_is_made_again(mortals: Morta
 
 
 async def test_a_full_queue_refuses_it_before_it_is_decided(mortals: Mortals) -> None:
-    async with mortals.run() as (queue, store):
+    async with mortals.run() as (queue, _):
         await queue.queues.configure("orders", max_size=ROWS - 1)
         done = await stage_ten(queue)
 
@@ -197,15 +203,14 @@ async def test_a_full_queue_refuses_it_before_it_is_decided(mortals: Mortals) ->
 
 
 async def test_a_broker_that_closes_leaves_the_rest_to_the_next(mortals: Mortals) -> None:
-    async with mortals.run() as (queue, store):
+    async with mortals.run() as (queue, _):
         done = await stage_ten(queue)
         caller = asyncio.ensure_future(commit(queue, *done))
-        while await queue.staging.last_version(APP) is None:
-            await asyncio.sleep(0)
+        await until(partial(_is_committed, queue))
 
     answer = (await asyncio.gather(caller, return_exceptions=True))[0]
     assert isinstance(answer, OutcomeUnknown) or answer == published(ROWS)
-    async with mortals.run() as (queue, store):
+    async with mortals.run() as (queue, _):
         await commit(queue, *done)
 
         assert await payloads(queue) == ALL

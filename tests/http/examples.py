@@ -6,8 +6,9 @@ called, what it needs, and what it means for a caller who may see some queues on
 
 from typing import Any
 
+from tests.http.arrow import to_stream
 from tests.http.examples_of_operators import OF_OPERATORS, WITHOUT_QUEUE
-from tests.http.place import POP, PUSH, Calls, Example, Place
+from tests.http.place import POP, PUSH, STATUS, Calls, Example, Place
 
 __all__ = ["EXAMPLES", "WITHOUT_QUEUE"]
 
@@ -81,4 +82,14 @@ EXAMPLES: Calls = {
         writes=False,
     ),
     ("POST", "/streams/v1/cycle"): Example(body=_cycle, needs=PUSH | POP),
+    ("POST", "/api/v1/journal/stage"): Example(
+        needs=PUSH,
+        path="/api/v1/journal/stage?app=a&version=1&stage=s&chunk=0&queue={place.queue}",
+        content=to_stream({"payload": [b"1"]}),
+    ),
+    ("POST", "/api/v1/journal/commit"): Example(needs=PUSH, body=lambda place: place.staged),
+    ("POST", "/api/v1/journal/abort"): Example(needs=PUSH, body=lambda place: place.staged),
+    ("GET", "/api/v1/journal/apps/{app}"): Example(
+        needs=STATUS, path="/api/v1/journal/apps/a", writes=False, about="no queue"
+    ),
 }

@@ -9,6 +9,7 @@ from skep import Broker, Draft
 from skep.http.access import Permission
 from skep.http.routing import Route
 from skep.model.address import partition_id
+from skep.model.staged import Rows
 from tests.broker.build import lease_of, pop
 
 TRACE_ID = UUID(int=7, version=4)
@@ -41,6 +42,12 @@ class Place:
     query_id: str
     """Of a stream query that reads the queue, and whose name is the queue's."""
 
+    @property
+    def staged(self) -> dict[str, Any]:
+        """A row that an app with the name of the queue has staged for it."""
+        stages = [{"stage": "s", "chunks": 1, "rows": 1}]
+        return {"app": self.queue, "version": 1, "stages": stages}
+
 
 async def make_place(broker: Broker, queue: str) -> Place:
     await broker.queues.configure(queue, namespace="shop", task=queue)
@@ -56,6 +63,7 @@ async def make_place(broker: Broker, queue: str) -> Place:
     await broker.giving_up.give_up(second.id, group="late")
     await broker.push(queue, [Draft(b"3", "cleared")])
     await broker.queues.clear(queue, partition="cleared")
+    await broker.staging.stage(queue, 1, "s", 0, Rows(payloads=[b"4"]), queue=queue)
     (letter,) = await broker.dead_letters.list(queue)
     return Place(
         queue=queue,
@@ -89,6 +97,8 @@ class Example:
     needs: Permissions
     path: str | None = None
     body: Body | None = None
+    content: bytes | None = None
+    """A body that is not JSON."""
     writes: bool = True
     about: About = "one queue"
     status: int | None = None

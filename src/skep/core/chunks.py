@@ -3,6 +3,7 @@
 Whatever could be refused is refused here. When they are published there is nobody to tell.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import repeat
 from typing import Any
@@ -94,28 +95,25 @@ def group(rows: Rows, queue: str | None, limits: Limits) -> list[Group]:
 
 
 def _places(names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[int]]:
-    found: dict[tuple[str, str], list[int]] = {}
+    found: dict[tuple[str, str], list[int]] = defaultdict(list)
     for index, place in enumerate(names):
-        known = found.get(place)
-        if known is None:
-            found[place] = [index]
-        else:
-            known.append(index)
+        found[place].append(index)
     return found
 
 
 def _payloads(payloads: Sequence[bytes | None], most: int) -> list[bytes]:
-    for index, payload in enumerate(payloads):
-        if type(payload) is not bytes:
-            if payload is None:
-                raise Invalid(f"payload[{index}]", "must not be null")
-            kind = type(payload).__name__
-            raise Invalid(f"payload[{index}]", f"must be bytes, not {kind}")
-        if len(payload) > most:
-            raise Invalid(
-                f"payload[{index}]", f"is {len(payload)} bytes long, at most {most} are allowed"
-            )
-    return list(payloads)  # type: ignore[arg-type]
+    if None in payloads:
+        raise Invalid(f"payload[{payloads.index(None)}]", "must not be null")
+    kept = [payload for payload in payloads if isinstance(payload, bytes)]
+    if len(kept) != len(payloads):
+        index = next(i for i, each in enumerate(payloads) if not isinstance(each, bytes))
+        kind = type(payloads[index]).__name__
+        raise Invalid(f"payload[{index}]", f"must be bytes, not {kind}")
+    if max(map(len, kept), default=0) > most:
+        index = next(i for i, payload in enumerate(kept) if len(payload) > most)
+        size = len(kept[index])
+        raise Invalid(f"payload[{index}]", f"is {size} bytes long, at most {most} are allowed")
+    return kept
 
 
 def _names(
