@@ -9,6 +9,7 @@ import pytest
 from skep import Broker
 from skep.errors import OutcomeUnknown, QueueFull, Unavailable
 from skep.model.staged import Stage
+from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
 from tests.broker.build import until
 from tests.broker.staged import (
@@ -37,6 +38,10 @@ def mortals(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) 
 
 async def _is_committed(queue: Broker) -> bool:
     return await queue.staging.last_version(APP) is not None
+
+
+async def _is_empty(store: Store) -> bool:
+    return await left(store) == {}
 
 
 async def stage_ten(queue: Broker, version: int = 0) -> list[Stage]:
@@ -154,6 +159,21 @@ async def test_the_sweeper_goes_on_with_what_nobody_goes_on_with(
         await queue.sweep()
 
         assert await left(store) == {}
+        assert await payloads(queue) == ALL
+
+
+async def test_a_server_that_starts_goes_on_by_itself(mortals: Mortals, clock: ManualClock) -> None:
+    async with mortals.run() as (queue, store):
+        done = await stage_ten(queue)
+        store.commits = DECISION + 2
+        with pytest.raises(OutcomeUnknown):
+            await commit(queue, *done)
+    clock.advance(10)
+    store = mortals.open()
+
+    async with Broker(store, sweep_interval=3600) as queue:
+        await until(partial(_is_empty, store))
+
         assert await payloads(queue) == ALL
 
 

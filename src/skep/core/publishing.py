@@ -51,6 +51,7 @@ class Publishing:
         self._check_room(pieces)
         taken = [each.taken() for each in staged]
         if self._is_small(pieces):
+            self._committer.check(sum(piece.size for piece in pieces))
             return await self._publish_at_once(epoch, known, pieces, taken)
         entries = (
             ledger.put_progress(epoch.account, Progress(epoch.number, 0), known),
