@@ -207,16 +207,6 @@ class Copier(Consumer):
         await self._ask(asked, self._queue.transact(steps, idempotency_key=asked.key), answer)
 
 
-async def audit(self, queue: str) -> None:
-    asked = self._recorder.invoke(Invocation(does="audit", queue=queue, group="audit"))
-    seen: list[Seen] = []
-    while delivery := await self._queue.pop(
-        queue, group="audit", batch=1000, partitions=100, auto_ack=True
-    ):
-        seen += map(shown, delivery.messages)
-    self._recorder.answer(asked, Return(seen=seen))
-
-
 async def audit(used: Queue, recorder: Recorder, queue: str = SOURCE) -> None:
     """Read everything that a queue holds, as a new group does."""
     asked = recorder.invoke(Invocation(does="audit", queue=queue, group="audit"))
