@@ -128,7 +128,12 @@ class Refused(RuntimeError):
     @property
     def lost(self) -> bool:
         """Whether what was asked for is no longer there."""
-        return self.status == 404 or self.code == "POSITION_MISMATCH"
+        return self.status == 404 or self.mismatch
+
+    @property
+    def mismatch(self) -> bool:
+        """Whether a position was of another store, or of a queue that was made anew."""
+        return self.code in ("PositionMismatch", "POSITION_MISMATCH")
 
 
 class Interrupted(RuntimeError):
@@ -710,10 +715,11 @@ def _error(response: HTTPResponse) -> Exception:
     content = response.read()
     try:
         problem = json.loads(content)
-        words, code = str(problem["error"]), str(problem.get("code", ""))
+        words, code = str(problem["error"]), str(problem.get("code") or problem.get("type"))
     except (ValueError, KeyError, TypeError, AttributeError):
         words, code = f"the server answered with status {response.status}", ""
-    if response.status in (408, 429, 502, 503, 504):
+    # Also 500: it may have been done, and everything here may be done twice.
+    if response.status in (408, 429, 500, 502, 503, 504):
         asked = response.headers.get("Retry-After") or ""
         return Interrupted(words, float(asked) if asked.isdecimal() else 0.0)
     if response.status == 401:
@@ -756,7 +762,7 @@ class QueueReading:
             "partitions": None if options.partitions is None else list(options.partitions),
             "prefix": options.partition_prefix,
             "share": None if split.share is None else list(split.share),
-            "batch_rows": options.batch_rows,
+            "batchRows": options.batch_rows,
             "payload": options.payload_format,
         }
 
@@ -1037,13 +1043,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "after": start,
             # The first batch is to be safe soon, and what is available now waits for nobody.
             "wait": 0 if is_first or self._target is not None else options.poll_timeout,
-            "max_rows": options.max_offsets_per_trigger if limited else None,
-            "max_bytes": options.max_bytes_per_trigger if limited else None,
+            "maxRows": options.max_offsets_per_trigger if limited else None,
+            "maxBytes": options.max_bytes_per_trigger if limited else None,
         }
         try:
             found: dict[str, Any] = self._heads_for(body)
         except Refused as error:
-            if start is None or options.fail_on_data_loss or error.code != "POSITION_MISMATCH":
+            if start is None or options.fail_on_data_loss or not error.mismatch:
                 raise
             log.warning("queues are read from their beginning: %s", error)
             heads = self._heads_for({**body, "after": None, "wait": 0})["heads"]
@@ -1325,16 +1331,14 @@ def _written_name(options: Options, name: str) -> str:
 
 def to_messages(options: Options, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The columns that are written. A queue or partition in the options wins over a column."""
-    fixed = {"queue": options.queue and options.queue[0], "partition": options.partition}
     columns = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         written = _written_name(options, name)
-        if written in WRITTEN and not fixed.get(written):
+        if written in WRITTEN and not (written == "queue" and options.queue):
             is_binary = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
             columns[written] = column.cast(pa.binary() if is_binary else pa.string())
-    for name, value in fixed.items():
-        if value:
-            columns[name] = pa.repeat(pa.scalar(value, pa.string()), batch.num_rows)
+    if options.partition is not None:
+        columns["partition"] = pa.repeat(pa.scalar(options.partition), batch.num_rows)
     return pa.RecordBatch.from_pydict(columns)
 
 
@@ -1394,6 +1398,8 @@ class Sink:
         asked: dict[str, Any] = {"app": app, "stage": stage, "chunk": chunk}
         if version is not None:
             asked["version"] = version
+        if self._options.queue is not None:
+            asked["queue"] = self._options.queue[0]
         path = f"{JOURNAL}/stage?{urlencode(asked)}"
         Server(self._options).send("POST", path, data, ARROW)
 
@@ -1417,6 +1423,8 @@ class Sink:
         data = payload.encode() if isinstance(payload, str) else payload
         # In base64 it arrives byte for byte, whether or not it is JSON.
         item = {"payload": b64encode(data).decode(), "encoding": "base64"}
+        if self._options.queue is not None:
+            item["queue"] = self._options.queue[0]
         rest = {_camel(name): row[name] for name in WRITTEN[1:] if row.get(name) is not None}
         return item | rest
 

@@ -12,9 +12,7 @@ def test_a_queue_in_the_options_wins_over_that_of_a_column() -> None:
     batch = pa.RecordBatch.from_pydict({"queue": ["from"], "payload": ["x"], "offset": [1]})
     options = Options("http://127.0.0.1:1", queue=("to",), partition="p")
 
-    assert to_messages(options, batch).to_pylist() == [
-        {"payload": "x", "queue": "to", "partition": "p"}
-    ]
+    assert to_messages(options, batch).to_pylist() == [{"payload": "x", "partition": "p"}]
     assert to_messages(OPTIONS, batch).to_pylist() == [{"queue": "from", "payload": "x"}]
 
 
