@@ -20,7 +20,7 @@ from base64 import b64decode, b64encode
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import partial
@@ -151,66 +151,6 @@ class DataLost(RuntimeError):
 # Options.
 
 
-@dataclass(frozen=True)
-class Options:
-    """What a reader or a writer was told, checked."""
-
-    url: str
-    token: str | None = field(default=None, repr=False)
-    token_file: str | None = None
-    token_env: str | None = None
-    queue: tuple[str, ...] | None = None
-    queue_pattern: str | None = None
-    partitions: tuple[str, ...] | None = None
-    partition_prefix: str | None = None
-    starting_offsets: str | Position | None = None
-    ending_offsets: str | Position | None = None
-    starting_timestamp: int | None = None
-    ending_timestamp: int | None = None
-    starting_offsets_by_timestamp_strategy: str = "error"
-    consumer_group: str | None = None
-    commit_cursor: bool = True
-    max_offsets_per_trigger: int | None = None
-    max_bytes_per_trigger: int | None = None
-    min_offsets_per_trigger: int | None = None
-    max_trigger_delay: int = 15 * 60_000
-    min_partitions: int | None = None
-    max_records_per_partition: int | None = None
-    preserve_order: bool = False
-    poll_timeout: int = 500
-    fail_on_data_loss: bool = True
-    view: str = "messages"
-    payload_format: str = "text"
-    batch_rows: int = 8192
-    partition: str | None = None
-    transaction_id: str = "transaction_id"
-    guarantee: str = "exactly-once"
-    txn_app_id: str | None = None
-    txn_version: int | None = None
-
-    @property
-    def selection(self) -> dict[str, Any]:
-        """The queues, as the journal is asked for them."""
-        queues = None if self.queue is None else list(self.queue)
-        return {"queues": queues, "pattern": self.queue_pattern}
-
-    @property
-    def group(self) -> str:
-        """The group of a stream; one without a name has always the same for the same queues."""
-        if self.consumer_group is not None:
-            return self.consumer_group
-        about = json.dumps([self.selection, self.partitions, self.partition_prefix])
-        return f"spark-{sha256(about.encode()).hexdigest()[:12]}"
-
-    def secret(self) -> str | None:
-        """The token. It is looked up where it is used, so that plans do not carry it about."""
-        if self.token_file is not None:
-            return Path(self.token_file).read_text().strip()
-        if self.token_env is not None:
-            return os.environ[self.token_env]
-        return self.token or os.environ.get("SKEP_TOKEN")
-
-
 def _url(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -310,41 +250,77 @@ def _one_of(*words: str) -> Callable[[str], str]:
     return parse
 
 
-_PARSERS: dict[str, Callable[[str], Any]] = {
-    "url": _url,
-    "token": _some,
-    "tokenFile": _file,
-    "tokenEnv": _variable,
-    "queue": _names,
-    "queuePattern": _pattern,
-    "partitions": _names,
-    "partitionPrefix": _some,
-    "startingOffsets": _offsets,
-    "endingOffsets": _offsets,
-    "startingTimestamp": _moment,
-    "endingTimestamp": _moment,
-    "startingOffsetsByTimestampStrategy": _one_of("error", "latest"),
-    "consumerGroup": _some,
-    "commitCursor": _flag,
-    "maxOffsetsPerTrigger": _count,
-    "maxBytesPerTrigger": _count,
-    "minOffsetsPerTrigger": _count,
-    "maxTriggerDelay": _milliseconds,
-    "minPartitions": _count,
-    "maxRecordsPerPartition": _count,
-    "preserveOrder": _flag,
-    "pollTimeout": _milliseconds,
-    "failOnDataLoss": _flag,
-    "view": _one_of("messages", "dead-letters", "consumers", "partitions", "stats"),
-    "payloadFormat": _one_of("text", "binary"),
-    "batchRows": _count,
-    "partition": _some,
-    "transactionId": _some,
-    "guarantee": _one_of("exactly-once", "idempotent", "at-least-once"),
-    "txnAppId": _some,
-    "txnVersion": _version,
-}
-_KNOWN = {name.lower(): name for name in _PARSERS}
+def _option(parse: Callable[[str], Any], default: Any = None, *, shown: bool = True) -> Any:
+    return field(default=default, repr=shown, metadata={"parse": parse})
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a reader or a writer was told. The names are those of the options in camel case."""
+
+    url: str = _option(_url, DEFAULT_URL)
+    token: str | None = _option(_some, shown=False)
+    token_file: str | None = _option(_file)
+    token_env: str | None = _option(_variable)
+    queue: tuple[str, ...] | None = _option(_names)
+    queue_pattern: str | None = _option(_pattern)
+    partitions: tuple[str, ...] | None = _option(_names)
+    partition_prefix: str | None = _option(_some)
+    starting_offsets: str | Position | None = _option(_offsets)  # noqa: RUF009 - frozen
+    ending_offsets: str | Position | None = _option(_offsets)  # noqa: RUF009 - frozen
+    starting_timestamp: int | None = _option(_moment)
+    ending_timestamp: int | None = _option(_moment)
+    starting_offsets_by_timestamp_strategy: str = _option(_one_of("error", "latest"), "error")
+    consumer_group: str | None = _option(_some)
+    commit_cursor: bool = _option(_flag, True)
+    max_offsets_per_trigger: int | None = _option(_count)
+    max_bytes_per_trigger: int | None = _option(_count)
+    min_offsets_per_trigger: int | None = _option(_count)
+    max_trigger_delay: int = _option(_milliseconds, 15 * 60_000)
+    min_partitions: int | None = _option(_count)
+    max_records_per_partition: int | None = _option(_count)
+    preserve_order: bool = _option(_flag, False)
+    poll_timeout: int = _option(_milliseconds, 500)
+    fail_on_data_loss: bool = _option(_flag, True)
+    view: str = _option(
+        _one_of("messages", "dead-letters", "consumers", "partitions", "stats"), "messages"
+    )
+    payload_format: str = _option(_one_of("text", "binary"), "text")
+    batch_rows: int = _option(_count, 8192)
+    partition: str | None = _option(_some)
+    transaction_id: str = _option(_some, "transaction_id")
+    guarantee: str = _option(_one_of("exactly-once", "idempotent", "at-least-once"), "exactly-once")
+    txn_app_id: str | None = _option(_some)
+    txn_version: int | None = _option(_version)
+
+    @property
+    def selection(self) -> dict[str, Any]:
+        """The queues, as the journal is asked for them."""
+        queues = None if self.queue is None else list(self.queue)
+        return {"queues": queues, "pattern": self.queue_pattern}
+
+    @property
+    def group(self) -> str:
+        """The group of a stream; one without a name has always the same for the same queues."""
+        if self.consumer_group is not None:
+            return self.consumer_group
+        about = json.dumps([self.selection, self.partitions, self.partition_prefix])
+        return f"spark-{sha256(about.encode()).hexdigest()[:12]}"
+
+    def secret(self) -> str | None:
+        """The token. It is looked up where it is used, so that plans do not carry it about."""
+        if self.token_file is not None:
+            return Path(self.token_file).read_text().strip()
+        if self.token_env is not None:
+            return os.environ[self.token_env]
+        return self.token or os.environ.get("SKEP_TOKEN")
+
+
+def _camel(name: str) -> str:
+    return re.sub("_([a-z])", lambda found: found[1].upper(), name)
+
+
+_FIELDS = {_camel(each.name).lower(): each for each in fields(Options)}
 
 # What Spark adds by itself: the argument of load and save, the query's own options, and the
 # properties of a table, once more with "option." in front.
@@ -358,9 +334,9 @@ def parse_options(given: Mapping[str, str]) -> Options:
     """The options that were given, in any case; raises ``InvalidOption`` for the first bad one."""
     values: dict[str, Any] = {"url": os.environ.get("SKEP_URL") or DEFAULT_URL}
     for key, text in given.items():
-        name = _KNOWN.get(key.lower())
-        if name is not None:
-            values[_snake(name)] = _parse(name, text)
+        known = _FIELDS.get(key.lower())
+        if known is not None:
+            values[known.name] = _parse(known, text)
         elif not _SPARKS.fullmatch(key.lower()):
             raise InvalidOption(key, f"is not known{_nearest(key)}")
     options = Options(**values)
@@ -369,20 +345,16 @@ def parse_options(given: Mapping[str, str]) -> Options:
     return options
 
 
-def _parse(name: str, text: str) -> Any:
+def _parse(known: Field[Any], text: str) -> Any:
     try:
-        return _PARSERS[name](text)
+        return known.metadata["parse"](text)
     except ValueError as error:
-        raise InvalidOption(name, str(error)) from None
-
-
-def _snake(name: str) -> str:
-    return re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name)
+        raise InvalidOption(_camel(known.name), str(error)) from None
 
 
 def _nearest(key: str) -> str:
-    near = get_close_matches(key.lower(), _KNOWN, n=1)
-    return f"; did you mean {_KNOWN[near[0]]!r}?" if near else ""
+    near = get_close_matches(key.lower(), _FIELDS, n=1)
+    return f"; did you mean {_camel(_FIELDS[near[0]].name)!r}?" if near else ""
 
 
 def check_reading(options: Options, *, stream: bool) -> None:
@@ -1037,12 +1009,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _look(self, start: Position | None, *, limited: bool) -> dict[str, Any]:
         options = self._options
-        is_first = start is None or start == self._initial
+        # The first batch is to be safe soon, and what is available now waits for nobody.
+        hurry = self._heads is None or self._target is not None
         body = {
             **options.selection,
             "after": start,
-            # The first batch is to be safe soon, and what is available now waits for nobody.
-            "wait": 0 if is_first or self._target is not None else options.poll_timeout,
+            "wait": 0 if start is None or hurry else options.poll_timeout,
             "maxRows": options.max_offsets_per_trigger if limited else None,
             "maxBytes": options.max_bytes_per_trigger if limited else None,
         }
@@ -1115,10 +1087,6 @@ class View:
 def _counts(prefix: str = "") -> tuple[Column, ...]:
     names = ("total", "pending", "processing", "completed", "failed", "dead_letter")
     return tuple(Column(name, "long", f"{prefix}{_camel(name)}") for name in names)
-
-
-def _camel(name: str) -> str:
-    return re.sub("_([a-z])", lambda found: found[1].upper(), name)
 
 
 def _dead_letters(server: Server, queue: str | None) -> Rows:

@@ -1,18 +1,26 @@
 """Options: all are known, checked before anything is done, and named when they are wrong."""
 
 import pickle
+import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
+from typing import cast
 
 import pytest
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, MapType, StringType, StructType
 
 import pyspark_skep
 from pyspark_skep import (
+    MESSAGES,
+    PLACES,
     DefaultSource,
     InvalidColumns,
     InvalidOption,
+    Options,
     check_reading,
     check_writing,
     parse_options,
@@ -193,6 +201,16 @@ def test_a_schema_chooses_columns_and_cannot_invent_any() -> None:
         project(options, frame(payload="binary"))
 
 
+def test_every_option_and_every_column_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+
+    for each in fields(Options):
+        name = re.sub("_([a-z])", lambda found: found[1].upper(), each.name)
+        assert f"`{name}`" in page, name
+    for column in (*MESSAGES, *PLACES):
+        assert f"`{column.name}`" in page, column.name
+
+
 def test_filters_are_not_pushed_down() -> None:
     """Spark 4.3 reuses the filtered plan for the same DataFrame without the filter."""
     assert "pushFilters" not in vars(pyspark_skep.BatchReader)
@@ -210,3 +228,25 @@ def test_spark_can_look_for_sources_where_arrow_is_missing() -> None:
     )
 
     assert "pip install pyarrow" in said.stdout
+
+
+def test_where_it_is_not_installed_it_comes_by_value() -> None:
+    program = (
+        "import sys; sys.modules['pyspark_skep'] = None\n"
+        "from pyspark import cloudpickle\n"
+        "source = cloudpickle.loads(sys.stdin.buffer.read())({'queue': 'a'})\n"
+        "schema = source.schema()\n"
+        "for made in (source.reader(schema=schema), source.writer(schema, False)):\n"
+        "    cloudpickle.loads(cloudpickle.dumps(made))\n"
+    )
+    sent: list[bytes] = []
+
+    class Session:
+        class dataSource:  # noqa: N801
+            @staticmethod
+            def register(source: object) -> None:
+                sent.append(cloudpickle.dumps(source))  # type: ignore[no-untyped-call]
+
+    pyspark_skep.register(cast(SparkSession, Session))
+
+    subprocess.run([sys.executable, "-c", program], input=sent[0], check=True)

@@ -3,6 +3,7 @@
 import logging
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import InputPartition
 
@@ -17,7 +18,9 @@ from pyspark_skep import (
     Refused,
     Server,
     Split,
+    fit,
     read_split,
+    to_arrow,
 )
 from tests.spark.flaky import Flaky, flaky
 
@@ -101,3 +104,13 @@ def test_a_question_is_asked_again_when_the_server_is_away() -> None:
     with flaky("503", "502") as server:
         assert Server(Options(server.url)).ask("POST", "/x", {"a": 1}) == {"body": {"a": 1}}
     assert len(server.asked) == 3
+
+
+def test_every_batch_has_exactly_the_types_that_spark_expects() -> None:
+    """Spark looks at the first batch of a task only, and misreads the others."""
+    schema = to_arrow((Column("payload"), Column("created_at", "timestamp", nullable=False)))
+    other = pa.schema([("payload", pa.large_string()), ("created_at", pa.timestamp("ns", "UTC"))])
+
+    batch = fit(pa.RecordBatch.from_pylist([{"payload": "x", "created_at": 0}], other), schema)
+
+    assert batch.schema.equals(schema)
