@@ -29,7 +29,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from itertools import groupby
 from pathlib import Path
 from random import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlencode, urlsplit
 from uuid import uuid4
 
@@ -94,7 +94,7 @@ DEFAULT_URL = "http://127.0.0.1:6632"
 API = "/api/v1"
 JOURNAL = f"{API}/journal"
 ARROW = "application/vnd.apache.arrow.stream"
-ATTEMPTS = 6
+ATTEMPTS = 8
 """In a row without any progress; with the pauses this bears a restart of the server."""
 TIMEOUT = 60.0
 COMMIT_TIMEOUT = 600.0
@@ -805,10 +805,12 @@ def read_split(
     options: Options, columns: Sequence[Column], split: InputPartition
 ) -> Iterator[pa.RecordBatch]:
     """What a task reads. Without anything to read, Spark makes up a partition of its own."""
-    if not isinstance(split, Split):
+    if not hasattr(split, "pieces"):
         return
-    for place, pieces in groupby(split.pieces, lambda piece: (piece.queue, piece.number)):
-        reading = QueueReading(options, columns, place, split)
+    # Not by its class, of which there may be two where this module came by value.
+    mine = cast(Split, split)
+    for place, pieces in groupby(mine.pieces, lambda piece: (piece.queue, piece.number)):
+        reading = QueueReading(options, columns, place, mine)
         yield from reading.batches([(each.lane, each.start, each.end) for each in pieces])
 
 
@@ -825,15 +827,23 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         found = Server(options).ask("POST", f"{JOURNAL}/heads", options.selection)
-        if options.starting_timestamp is not None:
-            start = self._start_at(found, options.starting_timestamp)
-        else:
-            start = self._place(found, options.starting_offsets or "earliest")
-        if options.ending_timestamp is not None:
-            end = self._place_at(found, options.ending_timestamp)
-        else:
-            end = self._place(found, options.ending_offsets or "latest")
+        start, end = self._start(found), self._end(found)
         return plan(pieces_between(start, end, strict=options.fail_on_data_loss), options)
+
+    def _start(self, found: Mapping[str, Any]) -> Position:
+        options = self._options
+        if options.starting_timestamp is not None:
+            return self._start_at(found, options.starting_timestamp)
+        start = self._place(found, options.starting_offsets or "earliest")
+        first = check_position(found["first"])
+        # What a position does not name is read from where it is kept.
+        return {**start, "queues": {**first["queues"], **start["queues"]}}
+
+    def _end(self, found: Mapping[str, Any]) -> Position:
+        options = self._options
+        if options.ending_timestamp is not None:
+            return self._place_at(found, options.ending_timestamp)
+        return self._place(found, options.ending_offsets or "latest")
 
     def _place(self, found: Mapping[str, Any], offsets: str | Position) -> Position:
         if isinstance(offsets, dict):
@@ -1419,7 +1429,8 @@ class Sink:
 
 def _to_commit(messages: Iterable[WriterCommitMessage | None]) -> dict[str, Any] | None:
     """The stages of those tasks that have finished, if they have any."""
-    staged = [each for each in messages if isinstance(each, Staged) and each.chunks]
+    finished = [cast(Staged, each) for each in messages if each is not None]
+    staged = [each for each in finished if each.chunks]
     if not staged:
         return None
     return {
@@ -1510,6 +1521,8 @@ class DefaultSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
         options = self._parsed()
+        if DataSourceStreamArrowWriter is object:
+            raise RuntimeError("to write streams needs Spark 4.1 or newer")
         check_writing(options, overwrite=overwrite, stream=True)
         check_written(options, schema)
         return StreamWriter(options)

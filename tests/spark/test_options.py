@@ -216,6 +216,16 @@ def test_filters_are_not_pushed_down() -> None:
     assert "pushFilters" not in vars(pyspark_skep.BatchReader)
 
 
+def test_an_older_spark_can_look_for_sources() -> None:
+    program = (
+        "import sys; sys.modules['pyspark.sql.streaming.datasource'] = None\n"
+        "import pyspark.sql.datasource as d; del d.DataSourceStreamArrowWriter\n"
+        "import pyspark_skep; pyspark_skep.DefaultSource({}).schema()\n"
+    )
+
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 def test_spark_can_look_for_sources_where_arrow_is_missing() -> None:
     program = (
         "import sys; sys.modules['pyarrow'] = None; import pyspark_skep as p\n"
