@@ -18,7 +18,7 @@ test: $(READY) tools lint ## Run every suite
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-long: $(READY) tools ## Crash, kill and search for hours rather than minutes
-	SKEP_EXAMPLES=2000 SKEP_KILLS=200 $(BIN)/python -m pytest -n 2 tests/machine tests/faults --timeout 7200
+	SKEP_EXAMPLES=2000 SKEP_KILLS=200 SKEP_OUTAGES="30 310" $(BIN)/python -m pytest -n 2 tests/machine tests/faults --timeout 7200
 
 lint: $(READY) ## Check style, types, the direction of imports and generated code
 	$(BIN)/ruff check .

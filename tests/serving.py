@@ -25,6 +25,10 @@ class ServerProcess:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         """Start it, and come back when it listens."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("SKEP_")}

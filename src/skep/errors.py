@@ -11,6 +11,7 @@ SkepError
 │   ├── LeaseLost
 │   ├── KeyReused
 │   ├── QueryChanged
+│   ├── PositionMismatch
 │   └── QueueFull
 ├── Invalid                  it can never succeed as written; nothing was written
 │   └── TooLarge
@@ -73,6 +74,14 @@ class DeadLetterNotFound(NotFound):
 
 class Conflict(SkepError):
     """The state of the broker forbids the request now. Nothing was written."""
+
+
+class PositionMismatch(Conflict):
+    """A position in the journal of what is not there any more. Nothing was read."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"{reason}: start anew, with a new checkpoint and a new group")
+        self.reason = reason
 
 
 class LeaseLost(Conflict):

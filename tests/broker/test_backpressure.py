@@ -4,7 +4,10 @@ The store is the one in memory behind a gate: a commit waits there until the tes
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+import gc
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -42,6 +45,14 @@ async def narrow(held: HeldStore) -> AsyncIterator[Broker]:
     async with make_broker(held, limits=NARROW) as broker:
         yield broker
         held.release()
+
+
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    """What lies in a circle stays."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def large(kilobytes: int = 4, partition: str = "alice") -> list[Draft]:
@@ -535,3 +546,18 @@ async def test_who_goes_away_takes_no_partition_from_the_others(
     held.release()
 
     assert [(await second)[0].offset] == [0]
+
+
+@pytest.mark.usefixtures("no_collection")
+async def test_what_could_not_be_written_is_not_kept(queue: Broker, held: HeldStore) -> None:
+    await queue.push("orders", large())
+    (draft,) = large()
+    before = sys.getrefcount(draft.payload)
+    held.fail_next()
+
+    with suppress(OutcomeUnknown):
+        await queue.push("orders", [draft])
+    await turn()
+    after = sys.getrefcount(draft.payload)
+
+    assert after == before

@@ -2,15 +2,27 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
-from skep import Ack, Broker, Delivery, Draft, Message, Push, Settlement, Transaction, Verdict
+from skep import (
+    Ack,
+    AsyncClient,
+    Broker,
+    Delivery,
+    Draft,
+    Message,
+    Push,
+    Settlement,
+    Transaction,
+    Verdict,
+)
 from skep.errors import OutcomeUnknown, SkepError
 from skep.model.message import Receipt
 from skep.model.operation import Operation as Step
 from tests.faults.history import (
     Invocation,
     Recorder,
+    Result,
     Return,
     Seen,
     digest_of,
@@ -23,15 +35,19 @@ SOURCE, TARGET = "orders", "shipped"
 LEASE_SECONDS = 1
 
 T = TypeVar("T")
+Queue: TypeAlias = Broker | AsyncClient
+"""What is used: in the same process, or over HTTP."""
 
 
 class Client:
-    """Somebody who uses the broker and writes down what he asks and what he hears."""
+    """Somebody who uses a queue and writes down what he asks and what he hears."""
 
-    def __init__(self, broker: Broker, recorder: Recorder, random: Random) -> None:
-        self._broker = broker
+    def __init__(self, queue: Queue, recorder: Recorder, random: Random) -> None:
+        self._queue = queue
         self._recorder = recorder
         self._random = random
+        self.in_doubt = False
+        """Whether nobody knows what became of the last thing asked."""
 
     async def _ask(
         self, asked: Invocation, call: Awaitable[T], answer: Callable[[T], Return]
@@ -41,10 +57,12 @@ class Client:
         try:
             result = await call
         except SkepError as error:
-            unknown = isinstance(error, OutcomeUnknown)
+            self.in_doubt = isinstance(error, OutcomeUnknown)
+            outcome: Result = "info" if self.in_doubt else "fail"
             said = f"{type(error).__name__}: {error}"
-            self._recorder.answer(asked, Return(result="info" if unknown else "fail", error=said))
+            self._recorder.answer(asked, Return(result=outcome, error=said))
             return None
+        self.in_doubt = False
         self._recorder.answer(asked, answer(result))
         return result
 
@@ -57,7 +75,7 @@ class Producer(Client):
         asked = Invocation(does="push", client=name, queue=SOURCE, sent=sent)
         receipts = await self._ask(
             asked,
-            self._broker.push(SOURCE, drafts(sent)),
+            self._queue.push(SOURCE, drafts(sent)),
             lambda receipts: Return(seen=received(sent, receipts)),
         )
         return receipts is not None
@@ -66,23 +84,31 @@ class Producer(Client):
 class Consumer(Client):
     """Pops for a group, and says what became of it: all, some, in any order, or nothing."""
 
-    def __init__(self, broker: Broker, recorder: Recorder, random: Random, group: str) -> None:
-        super().__init__(broker, recorder, random)
+    def __init__(
+        self,
+        queue: Queue,
+        recorder: Recorder,
+        random: Random,
+        group: str,
+        lease_seconds: int = LEASE_SECONDS,
+    ) -> None:
+        super().__init__(queue, recorder, random)
         self._group = group
+        self._lease_seconds = lease_seconds
 
     async def pop(self, *, batch: int, partitions: int = 1, wait: float = 0) -> Delivery | None:
         asked = Invocation(
-            does="pop", queue=SOURCE, group=self._group, lease_ms=LEASE_SECONDS * 1000
+            does="pop", queue=SOURCE, group=self._group, lease_ms=self._lease_seconds * 1000
         )
         return await self._ask(
             asked,
-            self._broker.pop(
+            self._queue.pop(
                 SOURCE,
                 group=self._group,
                 batch=batch,
                 partitions=partitions,
                 wait=wait,
-                lease_seconds=LEASE_SECONDS,
+                lease_seconds=self._lease_seconds,
             ),
             lambda delivery: Return(
                 lease=(delivery and delivery.lease_id) or "",
@@ -92,7 +118,7 @@ class Consumer(Client):
 
     async def complete_all(self, delivery: Delivery) -> None:
         asked = self._settling(delivery, completed=delivery.messages)
-        await self._ask(asked, self._broker.ack(delivery), lambda _: Return())
+        await self._ask(asked, self._queue.ack(delivery), lambda _: Return())
 
     async def complete(self, delivery: Delivery, messages: Sequence[Message]) -> None:
         await self._settle(delivery, completed=messages)
@@ -116,7 +142,7 @@ class Consumer(Client):
         verdicts = [Verdict(m.partition_number, m.offset) for m in completed]
         verdicts += [Verdict(m.partition_number, m.offset, "failed", "boom") for m in failed]
         asked = self._settling(delivery, completed=completed, failed=failed)
-        await self._ask(asked, self._broker.settle(delivery, verdicts), answer)
+        await self._ask(asked, self._queue.settle(delivery, verdicts), answer)
 
     def _settling(
         self,
@@ -139,22 +165,23 @@ class Copier(Consumer):
     """Moves messages to another queue: the ack and the push are one transaction."""
 
     async def copy(self, delivery: Delivery) -> None:
+        await self.transact(self.copying(delivery))
+
+    def copying(self, delivery: Delivery) -> Invocation:
         sent = [
             Seen(m.partition, -1, value_of(m.payload), digest_of(m.payload))
             for m in delivery.messages
         ]
         lease = delivery.lease_id or ""
-        await self.transact(
-            Invocation(
-                does="transact",
-                queue=TARGET,
-                group=self._group,
-                lease=lease,
-                key=f"copy-{lease}",
-                sent=sent,
-                settles=SOURCE,
-                completed=places(delivery.messages),
-            )
+        return Invocation(
+            does="transact",
+            queue=TARGET,
+            group=self._group,
+            lease=lease,
+            key=f"copy-{lease}",
+            sent=sent,
+            settles=SOURCE,
+            completed=places(delivery.messages),
         )
 
     async def transact(self, asked: Invocation) -> None:
@@ -164,7 +191,20 @@ class Copier(Consumer):
         def answer(done: Transaction) -> Return:
             return Return(seen=received(asked.sent, done.receipts[0]))
 
-        await self._ask(asked, self._broker.transact(steps, idempotency_key=asked.key), answer)
+        await self._ask(asked, self._queue.transact(steps, idempotency_key=asked.key), answer)
+
+
+class Auditor(Client):
+    """Reads everything that is kept, at the end."""
+
+    async def audit(self, queue: str) -> None:
+        asked = self._recorder.invoke(Invocation(does="audit", queue=queue, group="audit"))
+        seen: list[Seen] = []
+        while delivery := await self._queue.pop(
+            queue, group="audit", batch=1000, partitions=100, auto_ack=True
+        ):
+            seen += map(shown, delivery.messages)
+        self._recorder.answer(asked, Return(seen=seen))
 
 
 def drafts(sent: Sequence[Seen]) -> list[Draft]:

@@ -13,7 +13,15 @@ from random import Random
 
 import skep
 from skep import Broker, Delivery
-from tests.faults.clients import LEASE_SECONDS, SOURCE, TARGET, Consumer, Copier, Producer, shown
+from tests.faults.clients import (
+    LEASE_SECONDS,
+    SOURCE,
+    TARGET,
+    Auditor,
+    Consumer,
+    Copier,
+    Producer,
+)
 from tests.faults.history import (
     Invocation,
     Operation,
@@ -133,14 +141,9 @@ class Run:
         return sum(lag.backlog for lag in self._broker.groups.list(SOURCE))
 
     async def audit(self) -> None:
+        auditor = Auditor(self._broker, self._recorder, Random(self._seed))
         for queue in (SOURCE, TARGET):
-            asked = self._recorder.invoke(Invocation(does="audit", queue=queue, group="audit"))
-            seen: list[Seen] = []
-            while delivery := await self._broker.pop(
-                queue, group="audit", batch=1000, partitions=len(PARTITIONS), auto_ack=True
-            ):
-                seen += map(shown, delivery.messages)
-            self._recorder.answer(asked, Return(seen=seen))
+            await auditor.audit(queue)
         for group in (CAREFUL, CLUMSY, COPIER):
             await self._read_letters(group)
 

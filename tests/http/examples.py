@@ -7,7 +7,7 @@ called, what it needs, and what it means for a caller who may see some queues on
 from typing import Any
 
 from tests.http.examples_of_operators import OF_OPERATORS, WITHOUT_QUEUE
-from tests.http.place import POP, PUSH, Calls, Example, Place
+from tests.http.place import POP, PUSH, READ, STATUS, Calls, Example, Place
 
 __all__ = ["EXAMPLES", "WITHOUT_QUEUE"]
 
@@ -32,6 +32,16 @@ def _cycle(place: Place) -> dict[str, Any]:
         "state_ops": [{"type": "upsert", "key": "total", "value": 2}],
         "push_items": [{"queue": place.queue, "payload": 1}],
         "ack": {"transactionId": place.transaction_id, "leaseId": place.lease_id},
+    }
+
+
+def _ranges(place: Place) -> dict[str, Any]:
+    known = place.position["queues"][place.queue]
+    return {
+        "queue": place.queue,
+        "number": known["number"],
+        "ranges": [[int(lane), 0, head] for lane, head in known["lanes"].items()],
+        "columns": ["partition", "offset", "payload"],
     }
 
 
@@ -81,4 +91,21 @@ EXAMPLES: Calls = {
         writes=False,
     ),
     ("POST", "/streams/v1/cycle"): Example(body=_cycle, needs=PUSH | POP),
+    ("POST", "/api/v1/journal/heads"): Example(
+        needs=READ, body=lambda place: {"queues": [place.queue]}, writes=False
+    ),
+    ("POST", "/api/v1/journal/read"): Example(needs=READ, body=_ranges, writes=False),
+    ("PUT", "/api/v1/journal/groups/{group}"): Example(
+        needs=READ | POP,
+        path="/api/v1/journal/groups/audit",
+        body=lambda place: {"queues": [place.queue], "start": "earliest"},
+    ),
+    ("POST", "/api/v1/journal/groups/{group}/position"): Example(
+        needs=POP,
+        path="/api/v1/journal/groups/{place.queue}/position",
+        body=lambda place: {"position": place.position},
+    ),
+    ("GET", "/api/v1/journal/groups/{group}"): Example(
+        needs=STATUS, path="/api/v1/journal/groups/{place.queue}", writes=False
+    ),
 }

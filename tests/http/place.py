@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
+from msgspec import to_builtins
+
 from skep import Broker, Draft
+from skep.core.journal import Selection
 from skep.http.access import Permission
 from skep.http.routing import Route
 from skep.model.address import partition_id
@@ -40,6 +43,8 @@ class Place:
     letter: int
     query_id: str
     """Of a stream query that reads the queue, and whose name is the queue's."""
+    position: dict[str, Any]
+    """The end of its journal, where a reader is whose name is the queue's."""
 
 
 async def make_place(broker: Broker, queue: str) -> Place:
@@ -57,6 +62,8 @@ async def make_place(broker: Broker, queue: str) -> Place:
     await broker.push(queue, [Draft(b"3", "cleared")])
     await broker.queues.clear(queue, partition="cleared")
     (letter,) = await broker.dead_letters.list(queue)
+    everything = Selection(queues=(queue,))
+    position, _ = await broker.readers.begin(queue, everything, "latest", lambda name: True)
     return Place(
         queue=queue,
         partition_id=str(partition_id(first.partition_number)),
@@ -65,6 +72,7 @@ async def make_place(broker: Broker, queue: str) -> Place:
         given_up=ids[1],
         letter=letter.number,
         query_id=str(query.id),
+        position=to_builtins(position, str_keys=True),
     )
 
 

@@ -135,6 +135,26 @@ async def test_an_answer_to_commit_that_is_lost_leaves_the_outcome_unknown(
     assert (await appended(store, push(alice, b"c"))).offsets == [2]
 
 
+async def test_a_connection_that_the_driver_gave_up_while_nobody_used_it_is_replaced(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice = await make_partition(store, await make_queue(store))
+    await appended(store, push_ids(alice, "a"))
+    execute = asyncpg.Connection.execute
+    broken: list[asyncpg.Connection] = []
+
+    async def refuse(self: asyncpg.Connection, query: str, *args: object, **kw: object) -> str:
+        if not broken:
+            broken.append(self)
+            raise asyncpg.InternalClientError("cannot switch to state 15")
+        return await execute(self, query, *args, **kw)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(asyncpg.Connection, "execute", refuse)
+
+    assert (await appended(store, push_ids(alice, "b"))).offsets == [1]
+    assert broken[0].is_closed()
+
+
 async def test_a_lock_that_is_not_given_in_time_is_no_answer_and_no_end(
     store: PostgresStore, sql: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,13 +1,22 @@
 """Whose time it is: the database's, between two answers as well as can be reckoned."""
 
-import asyncpg
+import asyncio
+from collections.abc import AsyncIterator
 
+import asyncpg
+import pytest
+
+from skep import Broker
 from skep.model.names import SECOND
 from skep.store.postgres.clock import DatabaseClock
 from skep.store.postgres.store import PostgresStore
+from tests.broker.build import drafts, payloads, pop
+from tests.databases import databases
+from tests.skewing import SKEW, set_clock
 from tests.store.build import appended, make_partition, make_queue, push, read_all
 
 HOUR = 3600 * SECOND
+SWEEP_SECONDS = 0.02
 NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
 
@@ -50,3 +59,51 @@ async def test_what_is_pushed_has_the_time_of_the_database(
     (segment,) = await read_all(store, alice)
     assert before <= segment.created_at <= await sql.fetchval(NOW)
     assert abs(store.clock.now() - await sql.fetchval(NOW)) < SECOND
+
+
+@pytest.fixture
+def skewed_url() -> str:
+    url = databases().create()
+    databases().execute(url, SKEW)
+    return url
+
+
+@pytest.fixture
+async def setter(skewed_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """Whoever sets the clock of the database."""
+    connection = await asyncpg.connect(skewed_url)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+async def sweeping(skewed_url: str) -> AsyncIterator[Broker]:
+    async with Broker(PostgresStore(skewed_url), sweep_interval=SWEEP_SECONDS) as broker:
+        yield broker
+
+
+async def test_a_lease_outlives_a_clock_that_is_set_back_by_no_more_than_its_own_time(
+    sweeping: Broker, setter: asyncpg.Connection
+) -> None:
+    await sweeping.push("orders", drafts(1))
+    await pop(sweeping, lease_seconds=1)
+    await set_clock(setter, hours_ahead=-1)
+    await sweeping.push("orders", drafts(1, "other"))
+
+    async with asyncio.timeout(20):
+        again = await pop(sweeping, partition="Default", wait=15)
+
+    assert payloads(again) == [b"0"]
+
+
+async def test_a_clock_that_is_set_forward_removes_nothing(
+    sweeping: Broker, setter: asyncpg.Connection
+) -> None:
+    await sweeping.queues.configure("orders", retention_seconds=60, retention_enabled=True)
+    await sweeping.push("orders", drafts(3))
+    await set_clock(setter, hours_ahead=1)
+    await sweeping.push("other", drafts(1))
+
+    await asyncio.sleep(10 * SWEEP_SECONDS)
+
+    assert payloads(await pop(sweeping, batch=3)) == [b"0", b"1", b"2"]

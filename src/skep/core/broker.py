@@ -19,6 +19,8 @@ from skep.core.following import Following
 from skep.core.giving_up import GivingUp
 from skep.core.groups import Groups
 from skep.core.insight import Insight
+from skep.core.journal import Journal
+from skep.core.journal_reading import JournalReading
 from skep.core.limits import Limits
 from skep.core.maintenance import Maintenance
 from skep.core.messages import Messages
@@ -27,6 +29,7 @@ from skep.core.outbox import Outbox
 from skep.core.pop import Popping, PopRequest
 from skep.core.push import Batch, Pushing
 from skep.core.queues import Queues
+from skep.core.readers import Readers
 from skep.core.reading import Reading
 from skep.core.settle import Settling
 from skep.core.state import Room
@@ -65,9 +68,9 @@ class Broker:
             if delivery:
                 await queue.ack(delivery)
 
-    What is not about a single message is in ``queues``, ``groups``, ``messages``,
-    ``dead_letters``, ``traces``, ``streams``, ``maintenance``, ``addresses``, ``giving_up``
-    and ``insight``.
+    What is not about a single message is in ``queues``, ``groups``, ``messages``, ``journal``,
+    ``journal_reading``, ``readers``, ``dead_letters``, ``traces``, ``streams``, ``maintenance``,
+    ``addresses``, ``giving_up`` and ``insight``.
     """
 
     def __init__(
@@ -106,10 +109,21 @@ class Broker:
         self.addresses = Addresses(store, catalogue, reading)
         self.streams = Streams(store, self._transacting, self.addresses)
         self.messages = Messages(store, catalogue, reading, limits)
+        self.journal = Journal(store, catalogue, following)
+        self.journal_reading = JournalReading(store, catalogue, following, reading)
+        self.readers = Readers(store, self.journal, committer)
         self.dead_letters = DeadLetters(store, catalogue, committer, reading, limits)
         self.traces = Traces(store, catalogue, committer, self.messages, reading, limits)
         self.insight = Insight(
-            store, catalogue, committer, meter, reading, self.dead_letters, self.traces, limits
+            store,
+            catalogue,
+            committer,
+            meter,
+            reading,
+            self.dead_letters,
+            self.traces,
+            self.readers,
+            limits,
         )
         self.giving_up = GivingUp(store.clock, catalogue, committer, self.insight.observing)
         self.maintenance = Maintenance(store, catalogue, self, limits)

@@ -44,6 +44,15 @@ class Catalogue(Known):
         self.refresh_queue(queue)
         return queue
 
+    def bound(self) -> None:
+        """Let no lease and no retry last longer than it may, after the clock was set back."""
+        now = self._store.clock.now()
+        for queue in self.queues.values():
+            for group in queue.groups.values():
+                for number, state in list(group.consumers.items()):
+                    group.consumers[number] = leases.bounded(state, queue.config.options, now)
+            self.refresh_queue(queue)
+
     # Making.
 
     async def ensure_queue(self, name: str) -> QueueState:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from skep.errors import Closed, Corrupted, Overloaded
+from skep.errors import Closed, Corrupted, Overloaded, SkepError
 from skep.model.change import Change, Commit, Outcome, Unreadable
 from skep.store.protocol import Store
 
@@ -114,10 +114,7 @@ class Committer:
             commit = await self._store.commit(changes)
             self._follow(changes, commit)
         except Exception as error:
-            self._settle(taken)
-            for submission in taken:
-                if not submission.outcome.done():
-                    submission.outcome.set_exception(error)
+            self._fail(taken, error)
         else:
             if self._store.shared:
                 await self._explain(changes, commit)
@@ -125,6 +122,16 @@ class Committer:
             for submission, result in zip(taken, commit.outcomes, strict=True):
                 if not submission.outcome.done():
                     _answer(submission.outcome, result)
+
+    def _fail(self, taken: list[_Submission], error: Exception) -> None:
+        self._settle(taken)
+        if isinstance(error, SkepError):
+            # Its traceback leads to the round, and the round to every payload and back: a circle
+            # that is kept until somebody looks for circles, while ever more calls fail.
+            error.with_traceback(None)
+        for submission in taken:
+            if not submission.outcome.done():
+                submission.outcome.set_exception(error)
 
     def _settle(self, taken: list[_Submission]) -> None:
         for submission in taken:

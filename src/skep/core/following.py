@@ -14,8 +14,12 @@ from skep.core.catalogue import Catalogue
 from skep.core.renewing import Renewing
 from skep.errors import SkepError
 from skep.model.change import Change, Commit, Gone, Stale
+from skep.model.names import SECOND, Instant
 from skep.model.news import Cut, Grown, Happened, Moved, News
 from skep.store.protocol import Store
+
+_SET_BACK = SECOND
+"""Less is how exactly a clock far away can be known."""
 
 _log = logging.getLogger("skep.following")
 
@@ -30,6 +34,8 @@ class Following:
         self._next: asyncio.Task[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._spaces: dict[str, Callable[[], Awaitable[None]]] = {}
+        self._latest: Instant = 0
+        """The latest time that the store's clock has told."""
 
     def when_changed(self, space: str, call: Callable[[], Awaitable[None]]) -> None:
         """Let ``call`` look at the entries of a space again when another server changed some."""
@@ -41,6 +47,7 @@ class Following:
 
     def start(self, interval: float) -> None:
         if self._store.shared:
+            self._latest = self._store.clock.now()
             self._task = asyncio.create_task(self._run(interval))
 
     async def stop(self) -> None:
@@ -109,6 +116,7 @@ class Following:
         failed = False
         while True:
             await asyncio.sleep(interval)
+            self._look_at_the_clock()
             try:
                 await self.catch_up()
                 failed = False
@@ -116,6 +124,15 @@ class Following:
                 if not failed:
                     _report("nothing is heard of the other servers", error)
                 failed = True
+
+    def _look_at_the_clock(self) -> None:
+        """The clock of a shared store is somebody else's, who may set it back."""
+        now = self._store.clock.now()
+        if now < self._latest - _SET_BACK:
+            _log.warning("the clock of the store was set back: leases are counted from now")
+            self._catalogue.bound()
+            self._latest = now
+        self._latest = max(self._latest, now)
 
     async def _look(self) -> None:
         async with self._looking:
@@ -164,7 +181,7 @@ class Following:
         partition = self._catalogue.partitions.get(grown.partition)
         if partition is not None and grown.end > partition.end:
             partition.grow(grown.end, grown.newest_at)
-            self._catalogue.refresh_partition(partition)
+            self._catalogue.refresh_grown(partition)
 
     def _cut(self, cut: Cut) -> None:
         partition = self._catalogue.partitions.get(cut.partition)

@@ -11,6 +11,7 @@ from skep.core.limits import Limits
 from skep.core.meter import Meter
 from skep.core.observe import Observing
 from skep.core.overview import Overview
+from skep.core.readers import Readers
 from skep.core.reading import Reading
 from skep.core.trace_search import TraceSearch
 from skep.core.traces import Traces
@@ -30,13 +31,14 @@ class Insight:
         reading: Reading,
         letters: DeadLetters,
         traces: Traces,
+        readers: Readers,
         limits: Limits,
     ) -> None:
         self.clock = store.clock
         self.health = Health(catalogue, committer)
         self.observing = Observing(store, catalogue, reading)
         self.queues = Overview(store, catalogue, meter)
-        self.groups = Lags(store, catalogue)
+        self.groups = Lags(store, catalogue, readers)
         self.messages = Browsing(store, catalogue, self.observing, limits)
         self.letters = Letters(catalogue, letters, limits)
         self.traces = TraceSearch(catalogue, traces, reading, limits)

@@ -8,7 +8,7 @@ from skep.core.cache import TailCache
 from skep.core.holding import Holdings
 from skep.core.scheduler import Scheduler
 from skep.core.state import GroupState, PartitionState, QueueState
-from skep.core.waiting import ANY_QUEUE, Waiting
+from skep.core.waiting import ANY_QUEUE, Waiting, journal_of
 from skep.errors import Closed, GroupNotFound, PartitionNotFound, QueueNotFound
 from skep.model.change import Applied, Change, Commit
 from skep.model.consumer import Consumer
@@ -104,6 +104,7 @@ class Known:
             known.truncate(stored.start, stored.first_at)
         if stored.end > known.end:
             known.grow(stored.end, stored.newest_at)
+        self._wake_readers(queue)
         for group in queue.groups.values():
             self.waiting.wake_all((queue.config.number, group.name, stored.name))
             self.scheduler.refresh(group, known)
@@ -158,10 +159,18 @@ class Known:
                 # Another server may have told of what it put behind it already.
                 if segment.end > partition.end:
                     partition.grow(segment.end, segment.created_at)
-                self.refresh_partition(partition)
+                self.refresh_grown(partition)
         for change, outcome in zip(changes, commit.outcomes, strict=True):
             if isinstance(outcome, Applied) and not outcome.repeated:
                 self._follow_consumers(change)
+
+    def refresh_grown(self, partition: PartitionState) -> None:
+        self.refresh_partition(partition)
+        self._wake_readers(partition.queue)
+
+    def _wake_readers(self, queue: QueueState) -> None:
+        queue.grown += 1
+        self.waiting.wake_all(journal_of(queue.config.number))
 
     def refresh_partition(self, partition: PartitionState) -> None:
         for group in partition.queue.groups.values():

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from skep.core.catalogue import Catalogue
 from skep.core.groups import group_lag, partition_lag
 from skep.core.metrics import Sees
+from skep.core.readers import Readers
 from skep.core.state import GroupState, PartitionState, QueueState
 from skep.core.turns import in_steps
 from skep.errors import NotFound
@@ -40,9 +41,10 @@ class LaggingPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lags:
-    def __init__(self, store: Store, catalogue: Catalogue) -> None:
+    def __init__(self, store: Store, catalogue: Catalogue, readers: Readers) -> None:
         self._store = store
         self._catalogue = catalogue
+        self._readers = readers
 
     def of(self, group: str, sees: Sees) -> list[str]:
         """The queues that somebody sees and a group has popped from, by name."""
@@ -56,19 +58,45 @@ class Lags:
             raise NotFound(f"group {group!r} has never popped from any queue")
         return found
 
+    async def find_all(self, group: str, sees: Sees) -> list[str]:
+        """The queues that a group has popped from, or whose journals it reads."""
+        reader = await self._readers.find(group)
+        found = [
+            name
+            for name, state in self._seen(sees)
+            if group in state.groups or (reader and reader.lanes(state) is not None)
+        ]
+        if not found:
+            raise NotFound(f"there is no group {group!r}")
+        return found
+
     async def groups(self, sees: Sees) -> list[GroupLag]:
         """Every group of every queue that somebody sees, and how far it is."""
-        groups = [group for _, state in self._seen(sees) for group in state.groups.values()]
-        return [await self._lag(group) for group in groups]
+        readers = await self._readers.all()
+        found: list[GroupLag] = []
+        for _, state in self._seen(sees):
+            found += [await self._lag(group) for group in list(state.groups.values())]
+            found += await self._readers.lags(state, readers)
+        return found
 
     async def group(self, queue: str, group: str) -> GroupLag:
         """How far a group is in one queue."""
-        return await self._lag(self._catalogue.group(queue, group))
+        state = self._catalogue.queue(queue)
+        reader = None if group in state.groups else await self._readers.find(group)
+        lags = await self._readers.lags(state, [reader]) if reader else []
+        return lags[0] if lags else await self._lag(self._catalogue.group(queue, group))
 
     async def partitions(
         self, queue: str, group: str, *, offset: int = 0, limit: int
     ) -> list[PartitionLag]:
-        """How far a group is in partitions of a queue, oldest partition first."""
+        """How far a group is in partitions of a queue, oldest partition first.
+
+        A group that reads the journal knows no partitions, but lanes.
+        """
+        known = self._catalogue.queue(queue)
+        reader = None if group in known.groups else await self._readers.find(group)
+        if reader and reader.lanes(known) is not None:
+            return (await self._readers.lanes(known, reader))[offset : offset + limit]
         state = self._catalogue.group(queue, group)
         now = self._store.clock.now()
         some = list(state.queue.partitions.values())[offset : offset + limit]

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from skep.core.catalogue import Catalogue
 from skep.core.encryption import KeyRing, place_of
 from skep.core.state import PartitionState
 from skep.model.dead_letter import DeadLetter
 from skep.model.message import Message
 from skep.model.names import Offset, to_datetime
-from skep.model.segment import DELETED, Segment
+from skep.model.segment import DELETED, ENCRYPTED, Columns, Segment
 from skep.store.protocol import Store
 
 
@@ -83,6 +85,19 @@ class Reading:
                     created_at=created_at,
                     attempt=attempt,
                 )
+
+    def in_the_clear(self, partition: PartitionState, columns: Columns) -> Columns:
+        """Columns whose payloads are readable: those of most queues are as they are."""
+        flags = columns.flags
+        if flags is None or not any(flags):
+            return columns
+        ids = columns.transaction_ids or [None] * len(columns)
+        queue = partition.queue.config.name
+        payloads = [
+            self._decrypt(queue, partition.name, chosen, payload) if flag & ENCRYPTED else payload
+            for payload, chosen, flag in zip(columns.payloads, ids, flags, strict=True)
+        ]
+        return replace(columns, payloads=payloads, flags=None)
 
     def payload_of(self, letter: DeadLetter) -> bytes:
         """The payload of a dead letter in the clear."""

@@ -162,7 +162,7 @@ class GroupState:
 
 
 class QueueState:
-    __slots__ = ("config", "groups", "kept", "partitions", "reserved")
+    __slots__ = ("config", "groups", "grown", "kept", "partitions", "reserved")
 
     def __init__(self, config: Queue) -> None:
         self.config = config
@@ -172,6 +172,8 @@ class QueueState:
         """Messages in the log."""
         self.reserved = 0
         """Messages of pushes that are under way: room that is taken already."""
+        self.grown = 0
+        """How often something was found to have been appended."""
 
     def add(self, partition: Partition) -> PartitionState:
         known = self.partitions.get(partition.name)

@@ -9,6 +9,7 @@ from skep.core.queues import Queues
 from skep.core.state import PartitionState, QueueState
 from skep.errors import Corrupted
 from skep.model.names import SECOND, Instant, Offset
+from skep.store.clock import Clock, SystemClock
 from skep.store.protocol import Store
 
 RETENTION = "retention"
@@ -19,8 +20,40 @@ KEEP_OUTCOMES = 24 * 3600 * SECOND
 KEEP_REMOVALS = 90 * 24 * 3600 * SECOND
 """How far the retention history reaches back."""
 
+LEAP = 60 * SECOND
+"""By how much the store's clock may leap ahead and be believed at once."""
+
 _STEP = 1000
 _log = logging.getLogger("skep.sweeper")
+
+
+class Cautious:
+    """The store's time for who removes things, which do not come back.
+
+    If somebody sets its clock forward all that is kept seems old at once. So a leap is not believed
+    at once, but as fast as time passes by a clock that nobody sets; meanwhile it can be mended.
+    """
+
+    def __init__(self, clock: Clock, own: Clock | None = None) -> None:
+        self._clock = clock
+        self._own = own or SystemClock()
+        self._ahead = clock.now() - self._own.now()
+        """How far the store's clock is ahead of our own, as far as that is believed."""
+        self._asked_at = self._own.now()
+        self._leaping = False
+
+    def now(self) -> Instant:
+        own, told = self._own.now(), self._clock.now()
+        passed, self._asked_at = own - self._asked_at, own
+        leap = told - own - self._ahead
+        if leap > LEAP and not self._leaping:
+            _log.error(
+                "the clock of the store leapt ahead by %d s: what seems old is kept a while longer",
+                leap // SECOND,
+            )
+        self._leaping = leap > LEAP
+        self._ahead += min(leap, passed) if self._leaping else leap
+        return own + self._ahead
 
 
 class Sweeper:
@@ -43,55 +76,58 @@ class Sweeper:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    async def sweep(self) -> int:
-        """Remove what is due now; return how many messages left their queues."""
+    async def sweep(self, now: Instant | None = None) -> int:
+        """Remove what is due; return how many messages left their queues."""
+        now = self._store.clock.now() if now is None else now
         removed = 0
         for count, queue in enumerate(list(self._catalogue.queues.values())):
             if count % _STEP == _STEP - 1:
                 await asyncio.sleep(0)
-            removed += await self._sweep_queue(queue)
-            await self._sweep_history(queue)
-        horizon = self._store.clock.now() - KEEP_OUTCOMES
+            removed += await self._sweep_queue(queue, now)
+            await self._sweep_history(queue, now)
+        horizon = now - KEEP_OUTCOMES
         while await self._store.forget_outcomes(horizon, limit=_STEP) == _STEP:
             pass
         return removed
 
     async def _run(self, interval: float) -> None:
+        clock = Cautious(self._store.clock)
         while True:
             await asyncio.sleep(interval)
+            now = clock.now()
             try:
                 if await self._store.take_duty("sweep", 3 * interval):
-                    await self.sweep()
+                    await self.sweep(now)
             except Exception:
                 _log.exception("sweeping stopped early; it starts again in %s s", interval)
 
-    async def _sweep_queue(self, queue: QueueState) -> int:
+    async def _sweep_queue(self, queue: QueueState, now: Instant) -> int:
         removed = 0
         for count, partition in enumerate(list(queue.partitions.values())):
             if count % _STEP == _STEP - 1:
                 await asyncio.sleep(0)
             try:
-                removed += await self._sweep_partition(partition)
+                removed += await self._sweep_partition(partition, now)
             except Corrupted as error:
                 # It must not keep what comes after it from being swept.
                 _log.error("%s/%s was not swept: %s", queue.config.name, partition.name, error)
         return removed
 
-    async def _sweep_history(self, queue: QueueState) -> None:
-        number, horizon = queue.config.number, self._store.clock.now() - KEEP_REMOVALS
+    async def _sweep_history(self, queue: QueueState, now: Instant) -> None:
+        number, horizon = queue.config.number, now - KEEP_REMOVALS
         try:
             while await self._store.forget_removals(number, horizon, limit=_STEP) == _STEP:
                 pass
         except Corrupted as error:
             _log.error("the history of %s was not swept: %s", queue.config.name, error)
 
-    async def _sweep_partition(self, partition: PartitionState) -> int:
+    async def _sweep_partition(self, partition: PartitionState, now: Instant) -> int:
         options = partition.queue.config.options
         removed = 0
         if options.max_wait_time_seconds:
             removed += await self._evict(partition)
         if options.retention_enabled:
-            removed += await self._retain(partition)
+            removed += await self._retain(partition, now)
         return removed
 
     async def _evict(self, partition: PartitionState) -> int:
@@ -107,9 +143,8 @@ class Sweeper:
                 self._catalogue.scheduler.refresh(group, partition)
         return evicted
 
-    async def _retain(self, partition: PartitionState) -> int:
+    async def _retain(self, partition: PartitionState, now: Instant) -> int:
         options = partition.queue.config.options
-        now = self._store.clock.now()
         removed = 0
         for seconds, kind in (
             (options.retention_seconds, RETENTION),

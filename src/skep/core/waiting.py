@@ -15,6 +15,11 @@ name as long as it does not exist), or a queue that does not exist."""
 ANY_QUEUE: Place = ""
 
 
+def journal_of(queue: int) -> Place:
+    """Where those wait who read a whole queue: as a group without a name."""
+    return queue, ""
+
+
 class Sleeper:
     """One who waits, perhaps several times; woken for something, it takes that or passes it on."""
 

@@ -5,7 +5,7 @@ Plain ASGI: on this path a framework costs as much as the queue itself (docs/adr
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import TypeAlias
 
 from skep.core.broker import Broker
@@ -64,7 +64,10 @@ class App:
             _log.exception("%s %s failed", scope["method"], place)
             reply = Reply({"error": "the server has failed; its log says why"}, 500)
         self.door.answers[scope["method"], place, reply.status] += 1
-        await self._answer(scope, reply, origin, send)
+        if isinstance(reply.content, AsyncGenerator):
+            await self._stream(reply, reply.content, origin, receive, send)
+        else:
+            await self._answer(scope, reply, origin, send)
 
     def _find(self, scope: Scope) -> tuple[Route, tuple[str, ...]]:
         found = self._router.find(scope["raw_path"])
@@ -116,6 +119,30 @@ class App:
                 return await _rest(_some(event), receive, most)
         except TimeoutError:
             raise _Elsewhere(_TOO_SLOW) from None
+
+    async def _stream(
+        self,
+        reply: Reply,
+        pieces: AsyncGenerator[bytes, None],
+        origin: bytes,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """Send an answer piece by piece, as fast as the client takes it and as long as it does."""
+        headers = [(b"content-type", reply.media_type), _NOSNIFF]
+        if origin:
+            headers += self._origins.headers(origin)
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        gone = asyncio.ensure_future(receive())
+        try:
+            async for piece in pieces:
+                if gone.done():
+                    return
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            gone.cancel()
+            await pieces.aclose()
 
     async def _answer(self, scope: Scope, reply: Reply, origin: bytes, send: Send) -> None:
         body = _encoded(reply.content)

@@ -37,7 +37,8 @@ class Call(msgspec.Struct):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """``content`` becomes JSON, unless it is bytes already. None is no body at all."""
+    """``content`` becomes JSON, unless it is bytes already. None is no body at all, and what can
+    be iterated over is sent piece by piece."""
 
     content: Any = None
     status: int = 200

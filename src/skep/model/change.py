@@ -80,11 +80,16 @@ class IdempotencyKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EntryUpdate(msgspec.Struct, frozen=True, kw_only=True):
-    """Set the value of a key in a space; None takes it away."""
+    """Set the value of a key in a space; None takes it away.
+
+    The change is stale unless the entry has the version ``expected``; 0 means that there is
+    none. Without ``expected`` it does not matter.
+    """
 
     space: str
     key: str
     value: bytes | None
+    expected: int | None = None
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):

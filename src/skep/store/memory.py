@@ -106,6 +106,10 @@ class MemoryStore(Alone):
     def recorded(self, key: str) -> Recorded | None:
         return self._recorded.get(key)
 
+    def entry_version(self, space: str, key: str) -> int:
+        entry = self._entries.get((space, key))
+        return entry.version if entry else 0
+
     def head(self, queue: int) -> int:
         return self._heads.get(queue, 0)
 

@@ -65,6 +65,7 @@ class View(Protocol):
     def dead_letter(self, queue: int, number: int) -> DeadLetter | None: ...
     def letter_of(self, letter: GiveUp) -> int | None: ...
     def recorded(self, key: str) -> Recorded | None: ...
+    def entry_version(self, space: str, key: str) -> int: ...
     def is_enqueued(self, number: int) -> bool: ...
     def head(self, queue: int) -> int: ...
     def next_number(self) -> int: ...
@@ -143,9 +144,14 @@ class Round:
         for update in change.consumers:
             if refusal := self._refuse_update(update):
                 return refusal
-        if not all(map(self._can_remove, change.removals)):
-            return Stale()
-        return None if all(map(self._is_enqueued, change.outbox)) else Stale()
+        return None if self._is_as_read(change) else Stale()
+
+    def _is_as_read(self, change: Change) -> bool:
+        return (
+            all(map(self._can_remove, change.removals))
+            and all(map(self._is_as_expected, change.entries))
+            and all(map(self._is_enqueued, change.outbox))
+        )
 
     def _refuse_update(self, update: ConsumerUpdate) -> Outcome | None:
         place = update.queue, update.partition, update.group
@@ -167,6 +173,15 @@ class Round:
         if place in self.removed or place in self.replaced:
             return False
         return self._view.dead_letter(*place) is not None
+
+    def _is_as_expected(self, update: EntryUpdate) -> bool:
+        if update.expected is None:
+            return True
+        place = update.space, update.key
+        if place not in self.entries:
+            return self._view.entry_version(*place) == update.expected
+        mine = self.entries[place]
+        return (mine.version if mine else 0) == update.expected
 
     def _is_enqueued(self, number: int) -> bool:
         return number not in self.outbox and self._view.is_enqueued(number)

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from skep.errors import Invalid
+from skep.core.readers import Reader
+from skep.errors import Conflict, Invalid
 from skep.http.access import Permission
 from skep.http.call import Call, Reply
 from skep.http.routing import delete, get, named_queue, no_queue, post
@@ -50,7 +51,7 @@ async def group(call: Call) -> Reply:
                     )
                 ]
             )
-            for queue in lags.find(name, call.principal.sees)
+            for queue in await lags.find_all(name, call.principal.sees)
         }
     )
 
@@ -69,7 +70,7 @@ async def delete_group(call: Call) -> Reply:
     """Forget a group in every queue that the caller sees."""
     name = call.params["group"]
     queues = call.broker.insight.groups.of(name, call.principal.sees)
-    return Reply(await _delete(call, name, queues, None))
+    return Reply(await _delete(call, name, queues, None, await _reader(call, name)))
 
 
 async def delete_group_in_queue(call: Call) -> Reply:
@@ -77,12 +78,27 @@ async def delete_group_in_queue(call: Call) -> Reply:
     name, queue = call.params["group"], call.params["queue"]
     call.broker.queues.get(queue)
     queues = call.broker.insight.groups.of(name, lambda each: each == queue)
-    return Reply(await _delete(call, name, queues, queue))
+    reader = await _reader(call, name)
+    if reader is not None and queue not in reader.position.queues:
+        reader = None
+    return Reply(await _delete(call, name, queues, queue, reader))
 
 
-async def _delete(call: Call, name: str, queues: Sequence[str], queue: str | None) -> DeletedGroup:
+async def _reader(call: Call, name: str) -> Reader | None:
+    """A group that reads journals, if the caller sees all of their queues."""
+    found = await call.broker.readers.find(name)
+    return found if found and all(map(call.principal.sees, found.position.queues)) else None
+
+
+async def _delete(
+    call: Call, name: str, queues: Sequence[str], queue: str | None, reader: Reader | None
+) -> DeletedGroup:
     """That there is no such group is no error: it is gone."""
     partitions = 0
+    if reader is not None:
+        if not call.query.delete_metadata:
+            raise Conflict(f"{name!r} reads the journal: where it starts is in its checkpoint")
+        await call.broker.readers.forget(name)
     for each in queues:
         if call.query.delete_metadata:
             partitions += (await call.broker.insight.groups.group(each, name)).partitions
@@ -93,7 +109,7 @@ async def _delete(call: Call, name: str, queues: Sequence[str], queue: str | Non
         consumer_group=name,
         queue_name=queue,
         deleted_partitions=partitions,
-        metadata_deleted=call.query.delete_metadata and bool(queues),
+        metadata_deleted=call.query.delete_metadata and bool(queues or reader),
     )
 
 

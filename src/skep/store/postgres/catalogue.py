@@ -52,20 +52,20 @@ class CatalogueRows(NewsRows):
 
     async def queues(self) -> list[Queue]:
         database = await self._db()
-        return list(map(rows.to_queue, await database.fetch("queues")))
+        return list(map(rows.to_queue, await database.fetch_all("queues")))
 
     async def partitions(self, queue: int) -> Iterable[Partition]:
         database = await self._db()
-        return list(map(rows.to_partition, await database.fetch("partitions", queue)))
+        return list(map(rows.to_partition, await database.fetch_all("partitions", queue)))
 
     async def consumers(self, queue: int) -> Iterable[StoredConsumer]:
         database = await self._db()
-        found = await database.fetch("consumers", queue)
+        found = await database.fetch_all("consumers", queue)
         return [StoredConsumer(row[0], row[1], rows.to_consumer(row[2:])) for row in found]
 
     async def subscriptions(self, queue: int) -> list[Subscription]:
         database = await self._db()
-        return list(map(rows.to_subscription, await database.fetch("subscriptions", queue)))
+        return list(map(rows.to_subscription, await database.fetch_all("subscriptions", queue)))
 
     async def subscribe(
         self, subscription: Subscription, consumers: Sequence[StoredConsumer]

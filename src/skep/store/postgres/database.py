@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl, urlencode
 
 import asyncpg
 
-from skep.errors import Closed, Invalid, Unavailable
-from skep.store.postgres.failing import DRIVER, LOST, RACES, Raced, Stale, not_written
+from skep.errors import Closed, Invalid, SkepError, Unavailable
+from skep.store.postgres.failing import DRIVER, LOST, RACES, Raced, Stale, not_written, words
 from skep.store.postgres.sql import QUERIES
 from skep.store.postgres.transaction import Work, transact
 
@@ -21,9 +21,12 @@ _log = logging.getLogger("skep.store")
 
 READERS = 4
 """Connections beside the one for commits; who finds none free waits for one."""
-CONNECT_SECONDS = 10
-COMMAND_SECONDS = 40
-"""Longer than the server's own limit: it comes to bear when the server does not answer at all."""
+CONNECT_SECONDS = 5
+COMMAND_SECONDS = 12
+"""Longer than a lock is waited for: what takes longer gets no answer at all, because nothing comes
+through. Nobody else would say so for a quarter of an hour."""
+WHOLE_SECONDS = 40
+"""The same for who reads all of something. It is longer than the server's own limit."""
 TRIES = 8
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.5
 
@@ -41,6 +44,12 @@ class Database:
         """Read with one statement."""
         return await self.read(lambda connection: connection.fetch(QUERIES[name], *arguments))
 
+    async def fetch_all(self, name: str, *arguments: Any) -> list[asyncpg.Record]:
+        """Read with one statement as much as there is, which may take a while."""
+        return await self.read(
+            lambda connection: connection.fetch(QUERIES[name], *arguments, timeout=WHOLE_SECONDS)
+        )
+
     async def fetch_value(self, name: str, *arguments: Any) -> Any:
         return await self.read(lambda connection: connection.fetchval(QUERIES[name], *arguments))
 
@@ -49,7 +58,7 @@ class Database:
 
         One that broke while it lay idle shows only now: then it is done again on another.
         """
-        async with self._free:
+        async with self._free, self._heeding_silence():
             while True:
                 was_idle = bool(self._idle)
                 try:
@@ -63,7 +72,7 @@ class Database:
 
     async def write(self, work: Work[T]) -> T:
         """Do ``work`` in a transaction on a connection that is free."""
-        async with self._free:
+        async with self._free, self._heeding_silence():
             return await self._try(self._reader, work)
 
     async def commit(self, work: Work[T], *, at_once: Work[T | None]) -> T:
@@ -72,7 +81,7 @@ class Database:
         Before, ``at_once`` may do it in one statement. It needs the limits of the connection,
         so it is not asked behind a pooler.
         """
-        async with self._writing:
+        async with self._writing, self._heeding_silence():
             writer = self._writer
             if not self._pooled and writer is not None and not writer.is_closed():
                 done = await at_once(writer)
@@ -112,6 +121,25 @@ class Database:
         raise AssertionError("the last try returns or raises")
 
     @asynccontextmanager
+    async def _heeding_silence(self) -> AsyncIterator[None]:
+        """Give up what lies idle as soon as somebody got no answer at all.
+
+        Else each of them would have to be waited for in vain, long after others come through.
+        """
+        try:
+            yield
+        except SkepError as error:
+            if isinstance(error.__cause__, TimeoutError):
+                self._give_up_idle()
+            raise
+
+    def _give_up_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().terminate()
+        if self._writer is not None and not self._writing.locked():
+            self._writer.terminate()
+
+    @asynccontextmanager
     async def _reader(self) -> AsyncIterator[asyncpg.Connection]:
         connection = self._idle.pop() if self._idle else await self._connect()
         try:
@@ -145,7 +173,7 @@ class Database:
                 await connection.fetch(QUERIES["settings"], False)
             return connection
         except (*DRIVER, ValueError) as error:
-            raise Unavailable(f"no connection to PostgreSQL: {error}") from error
+            raise Unavailable(f"no connection to PostgreSQL: {words(error)}") from error
 
 
 def split_url(url: str) -> tuple[str, bool]:

@@ -11,10 +11,15 @@ LOST = (
     asyncpg.CannotConnectNowError,
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
     OSError,
     TimeoutError,
 )
-"""The connection is gone, or no longer leads to a server that can write."""
+"""The connection is gone, or no longer leads to a server that can write.
+
+``InternalClientError`` is what the driver says of a connection on which the server announced its
+end while nobody asked it anything.
+"""
 
 RACES = (
     asyncpg.SerializationError,
@@ -44,11 +49,16 @@ class Stale(Exception):
     """The connection broke while nobody used it. Only this package sees it."""
 
 
+def words(error: Exception) -> str:
+    """What an error says; some, as a deadline that has passed, say nothing."""
+    return str(error) or type(error).__name__
+
+
 def not_written(error: Exception) -> SkepError:
     """For an error before COMMIT was sent, or of a read."""
     if isinstance(error, _DAMAGE):
         return Corrupted(f"the schema queen is damaged: {error}; restore a backup")
-    return Unavailable(f"PostgreSQL cannot serve: {error or type(error).__name__}")
+    return Unavailable(f"PostgreSQL cannot serve: {words(error)}")
 
 
 def perhaps_written(error: Exception) -> SkepError:

@@ -30,6 +30,8 @@ class Known:
         self.dead_letters: dict[tuple[int, int], DeadLetter] = {}
         self.letters_of: dict[tuple[int, Offset, str], int] = {}
         self.outcomes: dict[str, Recorded] = {}
+        self.entries: dict[tuple[str, str], int] = {}
+        """The versions of those that are there."""
         self.outbox: set[int] = set()
         self.numbers: Iterator[int] = iter(())
 
@@ -61,6 +63,9 @@ class Known:
 
     def recorded(self, key: str) -> Recorded | None:
         return self.outcomes.get(key)
+
+    def entry_version(self, space: str, key: str) -> int:
+        return self.entries.get((space, key), 0)
 
     def is_enqueued(self, number: int) -> bool:
         return number in self.outbox

@@ -33,7 +33,7 @@ class LogRows(CatalogueRows):
         return [(row[0], row[1]) for row in found]
 
     async def heads(self, queue: int) -> dict[int, int]:
-        return {row[0]: row[1] for row in await (await self._db()).fetch("heads", queue)}
+        return {row[0]: row[1] for row in await (await self._db()).fetch_all("heads", queue)}
 
     async def read_journal(
         self, queue: int, lane: int, position: int, *, limit: int, backwards: bool = False

@@ -14,7 +14,7 @@ from skep.store.postgres.known import Known
 from skep.store.postgres.lane import Lane
 from skep.store.postgres.needs import Needs
 from skep.store.postgres.sql import QUERIES
-from skep.store.postgres.text import from_text, to_text
+from skep.store.postgres.text import from_text, hash_of, to_text
 
 
 async def look(connection: asyncpg.Connection, changes: Sequence[Change], lane: Lane) -> Known:
@@ -46,6 +46,8 @@ async def _look_beside(connection: asyncpg.Connection, known: Known) -> None:
         await _find_outcomes(connection, known)
     if needs.outbox:
         await _lock_outbox(connection, known)
+    if needs.entries:
+        await _lock_entries(connection, known)
 
 
 async def _lock_partitions(connection: asyncpg.Connection, known: Known, lane: Lane) -> None:
@@ -123,6 +125,13 @@ async def _find_outcomes(connection: asyncpg.Connection, known: Known) -> None:
 async def _lock_outbox(connection: asyncpg.Connection, known: Known) -> None:
     asked = _in_range(known.needs.outbox)
     known.outbox = {row[0] for row in await connection.fetch(QUERIES["lock_outbox"], asked)}
+
+
+async def _lock_entries(connection: asyncpg.Connection, known: Known) -> None:
+    by_hash = {(space, hash_of(key)): (space, key) for space, key in known.needs.entries}
+    asked = _turn(sorted(by_hash))
+    for row in await connection.fetch(QUERIES["lock_entries"], *asked):
+        known.entries[by_hash[row[0], row[1]]] = row[2]
 
 
 async def _take_numbers(connection: asyncpg.Connection, count: int) -> Iterator[int]:

@@ -10,6 +10,7 @@ from skep.model.names import MAX_NUMBER, Offset
 from skep.store.postgres.text import hash_of
 
 Message = tuple[int, Offset]
+Place = tuple[str, str]
 
 
 class Needs:
@@ -26,10 +27,14 @@ class Needs:
         self.given_up: set[tuple[int, Offset, str]] = set()
         self.letters: set[tuple[int, int]] = set()
         self.keys: set[str] = set()
+        self.entries: set[Place] = set()
+        """All that are written, if one of them must have a certain version."""
         self.outbox: set[int] = set()
         self.numbers = 0
         for change in changes:
             self._add(change)
+        if any(update.expected is not None for change in changes for update in change.entries):
+            self.entries = {(each.space, each.key) for one in changes for each in one.entries}
 
     def _add(self, change: Change) -> None:
         for append in change.appends:

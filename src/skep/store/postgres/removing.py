@@ -75,7 +75,7 @@ class RemovingRows(LogRows):
     async def _tidy(self, database: Database) -> None:
         """Remove what belongs to queues that are gone: deleted just now, or before a crash, or
         by an operator's hand."""
-        while ownerless := await database.fetch("ownerless_partitions", STEP):
+        while ownerless := await database.fetch_all("ownerless_partitions", STEP):
             for number, queue in ownerless:
                 await _purge(database, number, queue)
         while await database.write(_drop_ownerless):

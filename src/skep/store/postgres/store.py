@@ -80,7 +80,7 @@ class PostgresStore(MovingRows, OutboxRows):
         return Commit(outcomes, segments), told
 
     async def stats(self) -> StoreStats:
-        (found,) = await (await self._db()).fetch("statistics")
+        (found,) = await (await self._db()).fetch_all("statistics")
         return StoreStats(str(found[0]), found[1], found[2])
 
     async def backup(self, path: Path) -> NoReturn:

@@ -49,6 +49,10 @@ async def _begin(connection: asyncpg.Connection, *, pooled: bool) -> None:
         await connection.execute(QUERIES["begin"])
         if pooled:
             await connection.fetch(QUERIES["settings"], True)
+    except TimeoutError as error:
+        # Nor would another connection be answered: who asks has waited long enough.
+        connection.terminate()
+        raise not_written(error) from error
     except LOST as error:
         connection.terminate()
         raise Stale from error

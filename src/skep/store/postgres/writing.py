@@ -33,7 +33,7 @@ async def write(
     made = [rows.from_recorded(name, each) for name, each in round_.recorded.items()]
     await put(connection, "put_outcomes", made)
     if round_.entries:
-        await _put_entries(connection, round_)
+        await _put_entries(connection, round_, known)
     if round_.outbox:
         await connection.execute(QUERIES["delete_outbox"], sorted(round_.outbox))
 
@@ -134,8 +134,25 @@ async def put_events(connection: asyncpg.Connection, events: Sequence[TraceEvent
     await put(connection, "put_trace_names", named)
 
 
-async def _put_entries(connection: asyncpg.Connection, round_: Round) -> None:
-    gone = [(space, hash_of(key)) for (space, key), e in round_.entries.items() if e is None]
-    kept = [rows.from_entry(entry) for entry in round_.entries.values() if entry is not None]
+async def _put_entries(connection: asyncpg.Connection, round_: Round, known: Known) -> None:
+    gone: list[tuple[str, bytes]] = []
+    kept: list[tuple[Any, ...]] = []
+    new: list[tuple[Any, ...]] = []
+    absent = known.needs.entries.difference(known.entries)
+    for place, entry in round_.entries.items():
+        if entry is None:
+            gone.append((place[0], hash_of(place[1])))
+        else:
+            (new if place in absent else kept).append(rows.from_entry(entry))
     await put(connection, "delete_entries", sorted(gone))
     await put(connection, "put_entries", kept)
+    await _insert_entries(connection, new)
+
+
+async def _insert_entries(connection: asyncpg.Connection, new: Sequence[Sequence[Any]]) -> None:
+    """Make entries that were not there: a row that is not there cannot be locked either."""
+    if new:
+        columns = [list(column) for column in zip(*new, strict=True)]
+        made = await connection.fetch(QUERIES["insert_entries"], *columns)
+        if len(made) != len(new):
+            raise Raced("an entry was made by another server")

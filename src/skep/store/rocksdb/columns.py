@@ -90,6 +90,11 @@ class Column(Sequence[T], Generic[T]):
     def __len__(self) -> int:
         return len(self._ends) - 1
 
+    def packed(self) -> tuple[memoryview, memoryview]:
+        """Where its entries begin and the last one ends, and all their bytes in one piece."""
+        data = memoryview(self._buffer)[self._base : self._base + self._ends[-1]]
+        return self._ends, data
+
     @overload
     def __getitem__(self, index: int) -> T: ...
     @overload

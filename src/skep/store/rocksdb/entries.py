@@ -27,6 +27,10 @@ class EntryRows(Rows):
         found = self._db.scan(lower, keys.after(begin))
         return [_entry(value) for _, value in islice(found, limit)]
 
+    def entry_version(self, space: str, key: str) -> int:
+        value = self._db.get(keys.entry_key(space, key))
+        return 0 if value is None else _entry(value).version
+
     def _put_entries(self, batch: WriteBatch, round_: Round) -> None:
         for (space, key), entry in round_.entries.items():
             if entry is None:

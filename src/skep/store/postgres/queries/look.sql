@@ -1,5 +1,6 @@
 -- What a commit must know, and lock, before it judges its changes. Rows are locked in one order
--- by everybody: the lane, partitions by number, consumers by their key, dead letters by number.
+-- by everybody: the lane, partitions by number, consumers by their key, dead letters by number,
+-- rows of the outbox, entries by their key.
 
 -- name: lock_partitions
 -- The partitions of these numbers whose queues exist, with where the lane stands in each queue,
@@ -90,6 +91,13 @@ SELECT d.partition, d.at_offset, d.consumer_group, d.number
 
 -- name: recorded_outcomes
 SELECT name, fingerprint, outcome, created_at FROM queen.outcome WHERE name = ANY ($1::text[]);
+
+-- name: lock_entries
+SELECT e.space, e.hash, e.version
+  FROM unnest($1::text[], $2::bytea[]) AS a (space, hash)
+  JOIN queen.entry AS e ON e.space = a.space AND e.hash = a.hash
+ ORDER BY e.space, e.hash
+   FOR UPDATE OF e;
 
 -- name: next_numbers
 SELECT nextval('queen.number') FROM generate_series(1, $1::integer);

@@ -6,10 +6,11 @@ BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 -- name: settings
 -- For this transaction only, or for the whole connection. Everything we do is by key: a plan that
 -- was made while a table was small, and is kept, must not read the whole of it later. What was
--- answered is on disk, also if the server is set up to be careless.
+-- answered is on disk, also if the server is set up to be careless. Whoever is silent in the middle
+-- of a transaction is gone: until it is ended, others wait for its locks.
 SELECT set_config('statement_timeout', '30s', $1),
        set_config('lock_timeout', '10s', $1),
-       set_config('idle_in_transaction_session_timeout', '30s', $1),
+       set_config('idle_in_transaction_session_timeout', '10s', $1),
        set_config('enable_seqscan', 'off', $1),
        set_config('enable_hashjoin', 'off', $1),
        set_config('enable_mergejoin', 'off', $1),

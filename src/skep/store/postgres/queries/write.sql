@@ -97,6 +97,14 @@ SELECT * FROM unnest($1::text[], $2::bytea[], $3::text[], $4::bytea[], $5::bigin
     ON CONFLICT (space, hash) DO UPDATE
    SET value = excluded.value, version = excluded.version, updated_at = excluded.updated_at;
 
+-- name: insert_entries
+INSERT INTO queen.entry (space, hash, key, value, version, updated_at)
+SELECT * FROM unnest($1::text[], $2::bytea[], $3::text[], $4::bytea[], $5::bigint[], $6::bigint[])
+       AS a (space, hash, key, value, version, updated_at)
+ ORDER BY a.space, a.hash
+    ON CONFLICT (space, hash) DO NOTHING
+RETURNING 1;
+
 -- name: delete_entries
 DELETE FROM queen.entry AS e
  USING unnest($1::text[], $2::bytea[]) AS a (space, hash)

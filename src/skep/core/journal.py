@@ -1,0 +1,281 @@
+"""The journal: how somebody follows whole queues, whatever the number of their partitions.
+
+Who reads it keeps its position itself, such as Spark in its checkpoint. Between two positions lie
+the same messages in the same order, whenever they are read.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+import msgspec
+
+from skep.core.catalogue import Catalogue
+from skep.core.following import Following
+from skep.core.metrics import Sees
+from skep.core.state import QueueState
+from skep.core.waiting import ANY_QUEUE, Place, Sleeper, journal_of
+from skep.errors import Invalid, PositionMismatch
+from skep.model.journal import Lanes, Position, QueuePosition, behind, share_out
+from skep.model.names import MILLISECOND, RESERVED, Instant, check_count, check_name
+from skep.store.protocol import Store
+
+MAX_WAIT_MS = 60_000
+SEGMENTS = 64
+"""Read at a time: up to eight megabytes, and so quickly that nobody notices."""
+_MOST = 1 << 62
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """Queues by their names, or all whose names match a pattern."""
+
+    queues: tuple[str, ...] | None = None
+    pattern: str | None = None
+
+    def check(self) -> None:
+        if (self.queues is None) == (self.pattern is None):
+            raise Invalid("queues", "must be given, or else a pattern")
+        if self.queues is not None and not self.queues:
+            raise Invalid("queues", "must name at least one queue")
+        for index, name in enumerate(self.queues or ()):
+            check_name(f"queues[{index}]", name)
+        try:
+            re.compile(self.pattern or "")
+        except re.error as error:
+            raise Invalid("pattern", f"is not a regular expression: {error}") from None
+
+
+class Heads(msgspec.Struct, frozen=True, kw_only=True):
+    """How far queues go, from where on they are kept, and where the next batch should end."""
+
+    heads: Position
+    first: Position
+    end: Position
+    rows: int
+    """Messages between where the batch starts and where it ends."""
+
+
+class Journal:
+    def __init__(self, store: Store, catalogue: Catalogue, following: Following) -> None:
+        self._store = store
+        self._catalogue = catalogue
+        self._following = following
+        self._store_id: str | None = None
+
+    async def look(
+        self,
+        selection: Selection,
+        sees: Sees,
+        *,
+        after: Position | None = None,
+        wait_ms: int = 0,
+        max_rows: int | None = None,
+        max_bytes: int | None = None,
+    ) -> Heads:
+        """How far queues go; with ``wait_ms`` not before something lies behind ``after``."""
+        check_count("wait", wait_ms, least=0, most=MAX_WAIT_MS)
+        for field, most in (("max_rows", max_rows), ("max_bytes", max_bytes)):
+            if most is not None:
+                check_count(field, most, least=1, most=_MOST)
+        queues = await self.select(selection, sees)
+        if after is not None:
+            await self.check(after, queues)
+            if wait_ms:
+                queues = await self._wait(selection, sees, after, wait_ms)
+        heads, first = await self.heads(queues), await self.first(queues)
+        start = _with_new(after, first)
+        end = await self._end(start, heads, max_rows, max_bytes)
+        return Heads(heads=heads, first=first, end=end, rows=_between(start, end))
+
+    async def select(self, selection: Selection, sees: Sees) -> Sequence[QueueState]:
+        """The queues of a selection, by name; those that are named must be there."""
+        self._catalogue.check_open()
+        selection.check()
+        if selection.pattern is not None:
+            await self._following.catch_up()
+        return self._selected(selection, sees)
+
+    def _selected(self, selection: Selection, sees: Sees) -> Sequence[QueueState]:
+        if selection.queues is not None:
+            return [self._catalogue.queue(name) for name in sorted(set(selection.queues))]
+        matches = re.compile(selection.pattern or "").fullmatch
+        return [
+            state
+            for name, state in sorted(self._catalogue.queues.items())
+            if sees(name) and not name.startswith(RESERVED) and matches(name)
+        ]
+
+    async def check(self, position: Position, queues: Iterable[QueueState]) -> None:
+        """Refuse a position of another store, or of queues that are not what they were."""
+        if position.store != await self._id():
+            raise PositionMismatch("the position is of another store")
+        for queue in queues:
+            known = position.queues.get(queue.config.name)
+            if known is not None and known.number != queue.config.number:
+                raise PositionMismatch(f"queue {queue.config.name!r} was deleted and made anew")
+
+    # Places.
+
+    async def heads(self, queues: Iterable[QueueState]) -> Position:
+        return await self._everywhere(queues, self._store.heads)
+
+    async def heads_of(self, position: Position) -> Position:
+        """How far the queues of a position go, as far as they are still there."""
+        names = [name for name in position.queues if name in self._catalogue.queues]
+        return await self.heads([self._catalogue.queues[name] for name in names])
+
+    async def first(self, queues: Iterable[QueueState]) -> Position:
+        """The first that is kept of each lane."""
+        return await self._everywhere(queues, self._first)
+
+    async def at(self, queues: Iterable[QueueState], moment: Instant) -> Position:
+        """Where the messages begin that were pushed at ``moment`` or later."""
+
+        async def lanes(queue: int) -> Lanes:
+            heads = await self._store.heads(queue)
+            return {lane: await self._at(queue, lane, heads[lane], moment) for lane in heads}
+
+        return await self._everywhere(queues, lanes)
+
+    async def _everywhere(
+        self, queues: Iterable[QueueState], lanes: Callable[[int], Awaitable[Lanes]]
+    ) -> Position:
+        return Position(
+            store=await self._id(),
+            queues={
+                queue.config.name: QueuePosition(
+                    number=queue.config.number, lanes=await lanes(queue.config.number)
+                )
+                for queue in queues
+            },
+        )
+
+    async def _first(self, queue: int) -> Lanes:
+        lanes = {}
+        for lane, head in (await self._store.heads(queue)).items():
+            segments = await self._store.read_journal(queue, lane, 0, limit=1)
+            lanes[lane] = segments[0].position if segments else head
+        return lanes
+
+    async def _at(self, queue: int, lane: int, head: int, moment: Instant) -> int:
+        """Halve the stretch: commits of a lane are one after the other, and so are their times."""
+        low, high = 0, head
+        while low < high:
+            middle = (low + high) // 2
+            found = await self._store.read_journal(queue, lane, middle, limit=1)
+            if found and found[0].created_at < moment:
+                low = found[0].position + len(found[0].columns)
+            else:
+                high = middle
+        return low
+
+    async def _id(self) -> str:
+        if self._store_id is None:
+            self._store_id = (await self._store.stats()).id
+        return self._store_id
+
+    # Batches.
+
+    async def _end(
+        self, start: Position, heads: Position, max_rows: int | None, max_bytes: int | None
+    ) -> Position:
+        """Where a batch ends that may not have more than so many messages or bytes."""
+        if max_rows is None and max_bytes is None:
+            return heads
+        waiting = {
+            (name, lane): head - _lane(start, name, lane)
+            for name, queue in heads.queues.items()
+            for lane, head in queue.lanes.items()
+            if head > _lane(start, name, lane)
+        }
+        taken = share_out(waiting, max_rows) if max_rows is not None else waiting
+        if max_bytes is not None and taken:
+            taken = await self._within(start, taken, max_bytes)
+        return _moved(start, heads, taken)
+
+    async def _within(
+        self, start: Position, taken: dict[tuple[str, int], int], max_bytes: int
+    ) -> dict[tuple[str, int], int]:
+        """The same with at most so many bytes for all lanes together, in whole segments."""
+        total = sum(taken.values())
+        return {
+            (name, lane): await self._fitting(
+                start.queues[name].number,
+                lane,
+                _lane(start, name, lane),
+                count,
+                max_bytes * count // total,
+            )
+            for (name, lane), count in taken.items()
+        }
+
+    async def _fitting(self, queue: int, lane: int, position: int, count: int, size: int) -> int:
+        """How many of a lane's next messages have so many bytes; at least one segment of them."""
+        at, end = position, position + count
+        while at < end:
+            segments = await self._store.read_journal(queue, lane, at, limit=SEGMENTS)
+            for segment in segments:
+                if at > position and segment.size > size:
+                    return at - position
+                size -= segment.size
+                at = min(end, segment.position + len(segment.columns))
+            if not segments:
+                break
+        return count
+
+    # Waiting.
+
+    async def _wait(
+        self, selection: Selection, sees: Sees, after: Position, wait_ms: int
+    ) -> Sequence[QueueState]:
+        """The queues of a selection, when something lies behind ``after`` or the time is over."""
+        until = self._store.clock.now() + wait_ms * MILLISECOND
+        waiting, sleeper = self._catalogue.waiting, Sleeper()
+        while True:
+            queues = await self.select(selection, sees)
+            grown = [queue.grown for queue in queues]
+            is_over = self._store.clock.now() >= until
+            if _between(after, await self.heads(queues)) or is_over or waiting.closed:
+                return queues
+            now = self._selected(selection, sees)
+            if now != queues or grown != [queue.grown for queue in queues]:
+                continue  # something happened while the store was asked
+            places: list[Place] = [journal_of(queue.config.number) for queue in queues]
+            if selection.pattern is not None:
+                places.append(ANY_QUEUE)
+            await waiting.park(sleeper, places, until)
+
+
+def _lane(position: Position, queue: str, lane: int) -> int:
+    known = position.queues.get(queue)
+    return known.lanes.get(lane, 0) if known else 0
+
+
+def _between(start: Position, end: Position) -> int:
+    """How many messages lie between two positions."""
+    return sum(
+        behind(queue.lanes, start.queues[name].lanes if name in start.queues else {})
+        for name, queue in end.queues.items()
+    )
+
+
+def _with_new(after: Position | None, first: Position) -> Position:
+    """Where a batch starts: a queue that is new to its reader is read from its beginning."""
+    if after is None:
+        return first
+    return Position(store=first.store, queues=first.queues | after.queues)
+
+
+def _moved(start: Position, heads: Position, taken: dict[tuple[str, int], int]) -> Position:
+    return Position(
+        store=start.store,
+        queues={
+            name: QueuePosition(
+                number=queue.number,
+                lanes={
+                    lane: _lane(start, name, lane) + taken.get((name, lane), 0)
+                    for lane in queue.lanes
+                },
+            )
+            for name, queue in heads.queues.items()
+        },
+    )

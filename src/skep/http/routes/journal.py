@@ -1,0 +1,184 @@
+"""The journal: whole queues as tables and streams, for Spark and others who read in bulk."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+
+import msgspec
+
+from skep.core.journal import Selection
+from skep.core.journal_reading import Some
+from skep.core.readers import At, Reader, Start
+from skep.errors import Invalid, SkepError
+from skep.http.access import Permission
+from skep.http.call import Call, Reply
+from skep.http.routing import Route, no_queue, post
+from skep.model.journal import Position, Step, behind
+from skep.model.names import MILLISECOND, check_count
+from skep.wire.journal import (
+    BeginAnswer,
+    BeginBody,
+    HeadsAnswer,
+    HeadsBody,
+    MoveBody,
+    ReadBody,
+    ReaderAnswer,
+    StartAt,
+    to_start,
+)
+
+ARROW = "application/vnd.apache.arrow.stream"
+MAX_BATCH_ROWS = 100_000
+
+
+async def heads(call: Call) -> Reply:
+    """How far queues go; with a wait not before there is something new."""
+    body: HeadsBody = call.body
+    found = await call.broker.journal.look(
+        Selection(queues=body.queues, pattern=body.pattern),
+        call.principal.sees,
+        after=body.after,
+        wait_ms=body.wait,
+        max_rows=body.max_rows,
+        max_bytes=body.max_bytes,
+    )
+    return Reply(HeadsAnswer(heads=found.heads, first=found.first, end=found.end, rows=found.rows))
+
+
+async def read(call: Call) -> Reply:
+    """The messages of ranges as a stream of Arrow record batches."""
+    body: ReadBody = call.body
+    check_count("batchRows", body.batch_rows, least=1, most=MAX_BATCH_ROWS)
+    if not body.columns or len(set(body.columns)) != len(body.columns):
+        raise Invalid("columns", "must name at least one column, and none twice")
+    some = Some(partitions=body.partitions, prefix=body.prefix or "", share=body.share)
+    steps = call.broker.journal_reading.read(body.queue, body.number, body.ranges, some)
+    return Reply(_stream(body, steps), media_type=ARROW.encode())
+
+
+async def _stream(body: ReadBody, steps: AsyncIterator[Step]) -> AsyncGenerator[bytes, None]:
+    # Here and not above: it costs a second and eighty megabytes, and most servers never need it.
+    from skep.wire.batches import Writer
+
+    writer = Writer(body)
+    yield writer.begin()
+    try:
+        async for step in steps:
+            yield await asyncio.to_thread(writer.write, step)
+    except SkepError as error:
+        # It is too late for a status; a stream that merely ended would not say why.
+        yield writer.fail(str(error))
+    else:
+        yield writer.end()
+
+
+async def begin(call: Call) -> Reply:
+    """Where a group begins to read; the same answer until it has moved on from there."""
+    call.principal.check(Permission.READ)
+    body: BeginBody = call.body
+    position, pinned = await call.broker.readers.begin(
+        call.params["group"],
+        Selection(queues=body.queues, pattern=body.pattern),
+        _start(body.start),
+        call.principal.sees,
+    )
+    return Reply(BeginAnswer(position=position, pinned=pinned))
+
+
+def _start(start: msgspec.Raw) -> Start:
+    try:
+        asked = to_start(start)
+    except msgspec.ValidationError:
+        raise Invalid(
+            "start", "must be 'earliest', 'latest', 'group', a position, or a time with 'at'"
+        ) from None
+    if isinstance(asked, StartAt):
+        return At(at=asked.at * MILLISECOND, otherwise=asked.otherwise)
+    return asked
+
+
+async def move(call: Call) -> Reply:
+    """Say how far a group is."""
+    body: MoveBody = call.body
+    found = await call.broker.readers.move(call.params["group"], body.position)
+    return await _shown(call, found)
+
+
+async def reader(call: Call) -> Reply:
+    """How far a group is, and how many messages lie behind it."""
+    found = await call.broker.readers.get(call.params["group"])
+    call.principal.check_queues(found.position.queues)
+    return await _shown(call, found)
+
+
+async def _shown(call: Call, found: Reader) -> Reply:
+    heads = await call.broker.journal.heads_of(found.position)
+    lag = sum(
+        behind(queue.lanes, found.position.queues[name].lanes)
+        for name, queue in heads.queues.items()
+    )
+    return Reply(ReaderAnswer(group=found.group, position=found.position, heads=heads, lag=lag))
+
+
+def _selected(call: Call) -> Iterable[str]:
+    """Those that are named; of a pattern only those are found that the caller sees."""
+    return call.body.queues or ()
+
+
+def _of_position(call: Call) -> Iterable[str]:
+    position: Position = call.body.position
+    return position.queues
+
+
+def _of_body(call: Call) -> Iterable[str]:
+    return (call.body.queue,)
+
+
+ROUTES = (
+    post(
+        path="/api/v1/journal/heads",
+        handler=heads,
+        needs=Permission.READ,
+        queues=_selected,
+        about="How far queues go, and where the next batch of a reader ends; may wait for more.",
+        body=HeadsBody,
+        answer=HeadsAnswer,
+    ),
+    post(
+        path="/api/v1/journal/read",
+        handler=read,
+        needs=Permission.READ,
+        queues=_of_body,
+        about="Messages between two positions as Arrow record batches.",
+        body=ReadBody,
+        answer=bytes,
+        media_type=ARROW,
+    ),
+    Route(
+        method="PUT",
+        path="/api/v1/journal/groups/{group}",
+        handler=begin,
+        needs=Permission.POP,
+        queues=_selected,
+        about="Decide once where a group begins to read the journal.",
+        body=BeginBody,
+        answer=BeginAnswer,
+    ),
+    post(
+        path="/api/v1/journal/groups/{group}/position",
+        handler=move,
+        needs=Permission.POP,
+        queues=_of_position,
+        about="Say how far a group is in the journal: its lag is counted from there.",
+        body=MoveBody,
+        answer=ReaderAnswer,
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/journal/groups/{group}",
+        handler=reader,
+        needs=Permission.STATUS,
+        queues=no_queue,
+        about="How far a group is in the journal, and how far it is behind.",
+        answer=ReaderAnswer,
+    ),
+)

@@ -1,0 +1,111 @@
+"""``/api/v1/journal``"""
+
+from typing import Literal
+
+import msgspec
+
+from skep.model.journal import Position, Range
+from skep.wire.body import Body
+
+
+class _Asked(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is not known is refused: its sender and we would mean different things."""
+
+
+class HeadsBody(_Asked, frozen=True, kw_only=True):
+    """Queues by name or by a pattern of their names; limits are those of the next batch."""
+
+    queues: tuple[str, ...] | None = None
+    pattern: str | None = None
+    after: Position | None = None
+    wait: int = 0
+    max_rows: int | None = None
+    max_bytes: int | None = None
+
+
+class HeadsAnswer(Body, frozen=True, kw_only=True):
+    """How far the queues go, from where on they are kept, and where the next batch ends."""
+
+    heads: Position
+    first: Position
+    end: Position
+    rows: int
+
+
+Column = Literal[
+    "queue",
+    "partition",
+    "offset",
+    "message_id",
+    "transaction_id",
+    "trace_id",
+    "producer",
+    "created_at",
+    "payload",
+    "lane",
+    "position",
+]
+
+
+class ReadBody(_Asked, frozen=True, kw_only=True):
+    """Ranges of lanes, and what of them is wanted."""
+
+    queue: str
+    number: int
+    ranges: tuple[Range, ...]
+    columns: tuple[Column, ...]
+    partitions: frozenset[str] | None = None
+    prefix: str | None = None
+    share: tuple[int, int] | None = None
+    batch_rows: int = 8192
+    payload: Literal["text", "binary"] = "text"
+
+
+class StartAt(_Asked, frozen=True, kw_only=True):
+    """Milliseconds since 1970, and what to do if everything is older."""
+
+    at: int
+    otherwise: Literal["error", "latest"] = "error"
+
+
+class BeginBody(_Asked, frozen=True, kw_only=True):
+    """Where to begin: ``earliest``, ``latest``, ``group``, a position, or a time."""
+
+    queues: tuple[str, ...] | None = None
+    pattern: str | None = None
+    start: msgspec.Raw
+
+
+class BeginAnswer(Body, frozen=True, kw_only=True):
+    """``pinned`` if it was decided now."""
+
+    position: Position
+    pinned: bool
+
+
+class MoveBody(_Asked, frozen=True, kw_only=True):
+    position: Position
+
+
+class ReaderAnswer(Body, frozen=True, kw_only=True):
+    """How far a group is in the journal, and how many messages lie behind it."""
+
+    group: str
+    position: Position
+    heads: Position
+    lag: int
+
+
+Word = Literal["earliest", "latest", "group"]
+_word = msgspec.json.Decoder(Word)
+_at = msgspec.json.Decoder(StartAt)
+_position = msgspec.json.Decoder(Position)
+
+
+def to_start(start: msgspec.Raw) -> Word | Position | StartAt:
+    """What of the three it is."""
+    if bytes(start).startswith(b'"'):
+        word: Word = _word.decode(start)
+        return word
+    fields = msgspec.json.decode(start, type=dict[str, msgspec.Raw])
+    return _at.decode(start) if "at" in fields else _position.decode(start)

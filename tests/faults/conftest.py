@@ -1,0 +1,35 @@
+"""What the fault tests share."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.database import Cluster
+from tests.faults.scene import Scene, staged
+from tests.faults.wire import Wire
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+async def scene(cluster: Cluster, tmp_path: Path) -> AsyncIterator[Scene]:
+    async with staged(cluster, tmp_path) as scene:
+        yield scene
+
+
+@pytest.fixture
+async def wire(cluster: Cluster) -> AsyncIterator[Wire]:
+    async with Wire(cluster.port) as wire:
+        yield wire
+
+
+@pytest.fixture
+async def wired(cluster: Cluster, wire: Wire, tmp_path: Path) -> AsyncIterator[Scene]:
+    """The same with a network in between that does as it is told."""
+    async with staged(cluster, tmp_path, port=wire.port) as scene:
+        yield scene

@@ -1,0 +1,34 @@
+"""Clocks that are set forward and back under a server that works: the database's and its own."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.faults.database import Cluster
+from tests.faults.scene import staged
+from tests.skewing import SKEW, set_clock
+
+pytestmark = pytest.mark.xdist_group("killed")
+
+SHIFTED = Path(__file__).parent / "shifted"
+JUMPS = (1, 0, -1, 24, 0)
+"""Hours by which a clock is ahead, one after the other."""
+
+
+async def test_clocks_that_are_set_change_no_order(cluster: Cluster, tmp_path: Path) -> None:
+    shift = tmp_path / "shift"
+    shift.write_text("0")
+    own = {"SHIFT": str(shift), "PYTHONPATH": f"{SHIFTED}:{os.environ.get('PYTHONPATH', '')}"}
+    async with staged(cluster, tmp_path, prepare=SKEW, environment=own) as scene:
+        for hours in JUMPS:
+            shift.write_text(str(hours * 3600))
+            await scene.traffic.until_done(1)
+        async with scene.operator() as sql:
+            for hours in JUMPS:
+                await set_clock(sql, hours_ahead=hours)
+                await scene.traffic.until_done(1)
+        await scene.traffic.recover()
+
+        # A database whose clock is set forward ends every lease.
+        await scene.finish(excused="I7")
