@@ -218,8 +218,8 @@ def test_filters_are_not_pushed_down() -> None:
 
 def test_an_older_spark_can_look_for_sources() -> None:
     program = (
-        "import sys; sys.modules['pyspark.sql.streaming.datasource'] = None\n"
         "import pyspark.sql.datasource as d; del d.DataSourceStreamArrowWriter\n"
+        "import sys; sys.modules['pyspark.sql.streaming.datasource'] = None\n"
         "import pyspark_skep; pyspark_skep.DefaultSource({}).schema()\n"
     )
 
