@@ -1,0 +1,71 @@
+"""A real server, and one Spark session for all tests that need one."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+from skep import Client, Draft
+from skep.errors import Unavailable
+from skep.spark import session
+from tests.serving import ServerProcess
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Push = Callable[..., list[tuple[str, int, bytes]]]
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+    # Tasks are tried again only because of the second number.
+    log = tmp_path_factory.mktemp("spark") / "spark.log"
+    try:
+        found = session("skep-tests", "local[2,2]", log=log)
+    except Unavailable as error:
+        pytest.fail(str(error), pytrace=False)
+    yield found
+    found.stop()
+
+
+@pytest.fixture(scope="session")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with ServerProcess(tmp_path_factory.mktemp("store") / "data") as server:
+        yield server.url
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[Client]:
+    with Client(url) as client:
+        yield client
+
+
+@pytest.fixture
+def queue() -> str:
+    """A queue that no other test uses."""
+    return f"q-{uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def push(client: Client, queue: str) -> Push:
+    """Push so many messages over so many partitions, and say what is there then."""
+
+    def push(count: int, partitions: int = 1, *, to: str = queue) -> list[tuple[str, int, bytes]]:
+        drafts = [
+            Draft(b'{"n": %d,  "text": "\xc3\xa4"}' % number, f"p{number % partitions}")
+            for number in range(count)
+        ]
+        receipts = client.push(to, drafts)
+        return [
+            (receipt.partition, receipt.offset, draft.payload)
+            for receipt, draft in zip(receipts, drafts, strict=True)
+        ]
+
+    return push
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> str:
+    return str(tmp_path / "checkpoint")

@@ -1,0 +1,87 @@
+"""The connector against a real server that is guarded, killed, or has lost something."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from signal import SIGKILL
+from typing import Any
+
+import pytest
+
+from pyspark_skep import (
+    MESSAGES,
+    BatchReader,
+    Column,
+    DataLost,
+    Options,
+    Refused,
+    columns_of,
+    parse_options,
+    read_split,
+)
+from skep import Client, Draft
+from skep.http.key_file import add_key
+from skep.http.keys import create_key
+from tests.serving import ServerProcess
+from tests.spark.conftest import Push
+
+POSITION = (Column("position", "long"),)
+
+
+def read(options: Options, columns: Any = POSITION) -> Iterator[int]:
+    for split in BatchReader(options, columns).partitions():
+        for batch in read_split(options, columns, split):
+            yield from batch.column(0).to_pylist()
+
+
+def test_a_server_that_is_killed_while_it_is_read_is_waited_for(tmp_path: Path) -> None:
+    server = ServerProcess(tmp_path / "data")
+    server.start()
+    try:
+        with Client(server.url) as client:
+            for _ in range(20):
+                client.push("a", [Draft(b"x" * 10_000)] * 100)
+        found = read(Options(server.url, queue=("a",), batch_rows=10), columns_of(Options())[2:3])
+        some = [next(found)]
+        server.end(SIGKILL)
+        server.start()
+        some.extend(found)
+    finally:
+        server.end(SIGKILL)
+
+    assert some == list(range(2000))
+
+
+def test_messages_that_were_removed_are_named_or_passed_over(
+    url: str, queue: str, client: Client, push: Push
+) -> None:
+    push(10)
+    options = Options(url, queue=(queue,))
+    (split,) = BatchReader(options, MESSAGES).partitions()
+    client.queues.clear(queue)
+    lenient = Options(url, queue=(queue,), fail_on_data_loss=False)
+
+    with pytest.raises(DataLost, match=rf"messages 0 to 9 of lane 0 of queue '{queue}'"):
+        list(read_split(options, POSITION, split))
+    assert list(read_split(lenient, POSITION, split)) == []
+    assert list(read(options)) == []
+
+
+def test_every_way_to_give_a_token_opens_a_guarded_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = create_key(["admin"])
+    add_key(tmp_path / "keys.json", key.entry)
+    (tmp_path / "token").write_text(f"{key.text}\n")
+    monkeypatch.setenv("SKEP_TEST_KEY", key.text)
+
+    with ServerProcess("memory://", "--api-keys", str(tmp_path / "keys.json")) as server:
+        with Client(server.url, token=key.text) as client:
+            client.push("a", [Draft(b"1")])
+        for given in (
+            {"token": key.text},
+            {"tokenFile": str(tmp_path / "token")},
+            {"tokenEnv": "SKEP_TEST_KEY"},
+        ):
+            assert list(read(parse_options({"url": server.url, "queue": "a", **given}))) == [0]
+        with pytest.raises(Refused, match="tokenFile"):
+            list(read(Options(server.url, queue=("a",))))

@@ -1,0 +1,273 @@
+"""Reading a queue as a stream: nothing twice, nothing left out, from where it was told."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from pyspark_skep import (
+    MESSAGES,
+    DataLost,
+    Options,
+    Position,
+    Refused,
+    StreamReader,
+    rows_between,
+)
+from skep import Client
+from tests.spark.conftest import Push
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+class Run:
+    """A stream that reads all there is into lists, a list for each batch."""
+
+    def __init__(self, spark: SparkSession, url: str, checkpoint: str, **options: Any) -> None:
+        self._stream = spark.readStream.format("skep").option("url", url)
+        self._stream = self._stream.option("startingOffsets", "earliest").options(**options)
+        self._checkpoint = checkpoint
+        self.batches: list[tuple[int, list[tuple[str, int, bytes]]]] = []
+        self.fail_at = -1
+        self.progress: list[Any] = []
+
+    def __call__(self) -> "Run":
+        writer = self._stream.load().writeStream.foreachBatch(self._take)
+        writer = writer.option("checkpointLocation", self._checkpoint)
+        query = writer.trigger(availableNow=True).start()
+        try:
+            query.awaitTermination(120)
+        finally:
+            query.stop()
+            self.progress = query.recentProgress
+        return self
+
+    def _take(self, frame: DataFrame, number: int) -> None:
+        rows = frame.select("partition", "offset", "payload").collect()
+        self.batches.append((number, [(r.partition, r.offset, r.payload.encode()) for r in rows]))
+        if number == self.fail_at:
+            self.fail_at = -1
+            raise RuntimeError("told to fail")
+
+    @property
+    def rows(self) -> list[tuple[str, int, bytes]]:
+        return sorted(row for _, rows in self.batches for row in rows)
+
+
+@pytest.fixture
+def run(spark: SparkSession, url: str, queue: str, checkpoint: str) -> Callable[..., Run]:
+    def run(**options: Any) -> Run:
+        return Run(spark, url, checkpoint, **{"queue": queue, "consumerGroup": queue} | options)
+
+    return run
+
+
+def lag(url: str, group: str) -> int:
+    found = httpx.get(f"{url}/api/v1/journal/groups/{group}").json()
+    return int(found["lag"])
+
+
+def test_a_stream_reads_all_in_batches_and_goes_on_after_a_restart(
+    run: Callable[..., Run], push: Push, url: str, queue: str
+) -> None:
+    pushed = push(250, 20)
+    stream = run(maxOffsetsPerTrigger=100)
+
+    stream()
+    assert [len(rows) for _, rows in stream.batches] == [100, 100, 50]
+    pushed += push(30, 20)
+    stream()
+
+    assert stream.rows == sorted(pushed)
+    assert [number for number, _ in stream.batches] == [0, 1, 2, 3]
+    assert lag(url, queue) == 0
+    assert stream.progress[0].sources[0].latestOffset
+
+
+def test_a_batch_that_failed_is_read_again_as_it_was(run: Callable[..., Run], push: Push) -> None:
+    pushed = push(20)
+    stream = run(maxOffsetsPerTrigger=10)
+    stream.fail_at = 1
+
+    with pytest.raises(StreamingQueryException):
+        stream()
+    pushed += push(5)
+    stream()
+
+    (first,) = [rows for number, rows in stream.batches if number == 0]
+    failed, again = [rows for number, rows in stream.batches if number == 1]
+    assert failed == again
+    assert sorted(set(stream.rows)) == sorted(pushed)
+    assert len(first) == 10
+
+
+def test_a_first_batch_that_failed_begins_where_it_began(
+    run: Callable[..., Run], push: Push
+) -> None:
+    """The start is kept by the server: asked again, "latest" would be another place."""
+    push(5)
+    reader = run(startingOffsets="latest")
+    reader.fail_at = 0
+
+    with pytest.raises(StreamingQueryException):
+        reader()
+    later = push(3)
+    reader()
+
+    assert reader.rows == sorted(later)
+
+
+def test_a_checkpoint_that_lost_its_last_commit_repeats_that_batch(
+    run: Callable[..., Run], push: Push, checkpoint: str
+) -> None:
+    push(20)
+    stream = run(maxOffsetsPerTrigger=10)()
+    for file in Path(checkpoint, "commits").glob("*1*"):
+        file.unlink()
+
+    again = run(maxOffsetsPerTrigger=10)()
+
+    assert again.batches[0] == stream.batches[1]
+
+
+def test_a_queue_that_appears_is_read_from_its_beginning(
+    run: Callable[..., Run], push: Push, queue: str
+) -> None:
+    options = {"queuePattern": f"{queue}-.*", "queue": None}
+    push(5, to=f"{queue}-a")
+    stream = run(**options)()
+    push(7, to=f"{queue}-b")
+    stream()
+
+    assert [len(rows) for _, rows in stream.batches] == [5, 7]
+
+
+# The driver's side by itself.
+
+
+def reader(url: str, queue: str, **chosen: Any) -> StreamReader:
+    usual: dict[str, Any] = {"queue": (queue,), "consumer_group": queue, "poll_timeout": 50}
+    return StreamReader(Options(url, **usual | chosen), MESSAGES)
+
+
+def test_the_start_is_the_same_however_often_and_by_whom_it_is_asked(
+    url: str, queue: str, push: Push
+) -> None:
+    push(3)
+    one = reader(url, queue)
+    start = one.initialOffset()
+    push(3)
+
+    assert one.initialOffset() == start
+    assert reader(url, queue).initialOffset() == start
+    assert rows_between(start, one.latestOffset(start, ReadAllAvailable())) == 3
+
+
+def test_without_anything_new_the_end_is_the_start_itself(url: str, queue: str, push: Push) -> None:
+    push(3)
+    one = reader(url, queue)
+    start = one.initialOffset()
+
+    assert json.dumps(one.latestOffset(start, ReadAllAvailable())) == json.dumps(start)
+
+
+def test_a_message_ends_the_wait(url: str, queue: str, push: Push) -> None:
+    push(1)
+    one = reader(url, queue, poll_timeout=200)
+    end = one.latestOffset(one.initialOffset(), ReadAllAvailable())
+    push(1)
+    end = one.latestOffset(end, ReadAllAvailable())
+    began = time.monotonic()
+
+    assert one.latestOffset(end, ReadAllAvailable()) == end
+    assert time.monotonic() - began >= 0.19
+    push(1)
+    assert one.latestOffset(end, ReadAllAvailable()) != end
+
+
+def test_limits_are_followed_unless_spark_asks_for_all(url: str, queue: str, push: Push) -> None:
+    push(100, 5)
+    one = reader(url, queue, starting_offsets="earliest", max_offsets_per_trigger=10)
+    start = one.initialOffset()
+
+    assert one.getDefaultReadLimit() == ReadMaxRows(10)
+    assert rows_between(start, one.latestOffset(start, ReadMaxRows(10))) == 10
+    assert rows_between(start, one.latestOffset(start, ReadAllAvailable())) == 100
+    assert rows_between(start, one.latestOffset()) == 100
+    heads = one.reportLatestOffset()
+    assert heads is not None
+    assert rows_between(start, heads) == 100
+
+
+def test_a_batch_waits_for_enough_messages_but_not_for_ever(
+    url: str, queue: str, push: Push
+) -> None:
+    push(5)
+    chosen: dict[str, Any] = {"starting_offsets": "earliest", "min_offsets_per_trigger": 10}
+    patient = reader(url, queue, **chosen)
+    start = patient.initialOffset()
+    limit = patient.getDefaultReadLimit()
+
+    assert patient.latestOffset(start, limit) == start
+    hasty = reader(url, queue, **chosen, max_trigger_delay=0)
+    assert rows_between(start, hasty.latestOffset(start, limit)) == 5
+    push(5)
+    assert rows_between(start, patient.latestOffset(start, limit)) == 10
+
+
+def test_what_is_available_now_is_what_was_there_at_the_beginning(
+    url: str, queue: str, push: Push
+) -> None:
+    push(25)
+    one = reader(url, queue, starting_offsets="earliest", max_offsets_per_trigger=10)
+    one.prepareForTriggerAvailableNow()
+    push(25)
+    position, sizes = one.initialOffset(), []
+    while (end := one.latestOffset(position, ReadMaxRows(10))) != position:
+        sizes.append(rows_between(position, end))
+        position = end
+
+    assert sizes == [10, 10, 5]
+
+
+def test_the_place_of_a_group_moves_with_the_checkpoint(url: str, queue: str, push: Push) -> None:
+    push(10)
+    one = reader(url, queue, starting_offsets="earliest")
+    start = one.initialOffset()
+    end = one.latestOffset(start, ReadAllAvailable())
+    assert lag(url, queue) == 10
+
+    one.latestOffset(end, ReadAllAvailable())
+
+    until = time.monotonic() + 10
+    while lag(url, queue) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert lag(url, queue) == 0
+    other = reader(url, queue, starting_offsets="group").initialOffset()
+    assert rows_between(other, end) == 0
+
+
+def test_a_queue_that_was_made_anew_is_an_error_unless_loss_is_allowed(
+    url: str, queue: str, client: Client, push: Push
+) -> None:
+    push(10)
+    one = reader(url, queue, starting_offsets="earliest")
+    end = one.latestOffset(one.initialOffset(), ReadAllAvailable())
+    client.queues.delete(queue)
+    push(4)
+
+    with pytest.raises(Refused, match="anew"):
+        one.latestOffset(end, ReadAllAvailable())
+    lenient = reader(url, queue, fail_on_data_loss=False)
+    after: Position = lenient.latestOffset(end, ReadAllAvailable())
+    assert rows_between(end, after) == 4
+    assert len(lenient.partitions(end, after)) == 1
+    with pytest.raises(DataLost):
+        one.partitions(end, after)

@@ -1,0 +1,101 @@
+"""What the server knows beside messages, as tables; and the source where it is not installed."""
+
+import sys
+from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import pyspark_skep
+from skep import Client
+from tests.spark.conftest import Push
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+View = Callable[..., DataFrame]
+
+
+@pytest.fixture
+def view(spark: SparkSession, url: str, queue: str) -> View:
+    def view(name: str, **options: Any) -> DataFrame:
+        reader = spark.read.format("skep").options(url=url, view=name, **{"queue": queue} | options)
+        return reader.load()
+
+    return view
+
+
+def test_partitions_are_rows(view: View, push: Push) -> None:
+    push(30, 3)
+
+    rows = view("partitions").collect()
+
+    assert {(row.partition, row.total) for row in rows} == {("p0", 10), ("p1", 10), ("p2", 10)}
+    assert all(row.newest_at is not None for row in rows)
+
+
+def test_queues_are_rows(view: View, push: Push, queue: str) -> None:
+    push(30, 3)
+
+    (row,) = view("stats").collect()
+
+    assert (row.queue, row.partitions, row.total) == (queue, 3, 30)
+    assert view("stats", queue=None, queuePattern=f"{queue}.*").count() == 1
+    assert view("stats", queue=None).count() >= 1
+
+
+def test_groups_are_rows(view: View, push: Push, client: Client, queue: str) -> None:
+    push(30, 3)
+    client.pop(queue, group="readers")
+
+    (row,) = view("consumers").collect()
+
+    assert (row.consumer_group, row.queue, row.lag) == ("readers", queue, 30)
+
+
+def test_dead_letters_are_rows_with_their_payloads(
+    view: View, push: Push, client: Client, queue: str
+) -> None:
+    client.queues.configure(queue, retry_limit=0)
+    push(1)
+    lease = client.pop(queue, group="readers")
+    assert lease is not None
+    client.fail(lease, error="no use")
+
+    (row,) = view("dead-letters").collect()
+
+    assert (row.consumer_group, row.error, row.partition) == ("readers", "no use", "p0")
+    assert row.payload == '{"n":0,"text":"ä"}'
+    assert row.failed_at is not None
+
+
+def test_a_view_takes_a_schema_too(spark: SparkSession, url: str, queue: str, push: Push) -> None:
+    push(3)
+    reader = spark.read.format("skep").options(url=url, queue=queue, view="stats")
+
+    assert reader.schema("total bigint, queue string").load().collect() == [(3, queue)]
+
+
+def test_the_source_can_be_sent_to_where_it_is_not_installed(
+    spark: SparkSession, url: str, queue: str, push: Push, client: Client, checkpoint: str
+) -> None:
+    """Under a name that no worker can import."""
+    push(5)
+    client.queues.configure(f"{queue}-copy")
+    spec = spec_from_file_location("skep_from_elsewhere", pyspark_skep.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["skep_from_elsewhere"] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    other = spark.newSession()
+
+    module.register(other)
+
+    options = {"url": url, "queue": queue, "startingOffsets": "earliest"}
+    assert other.read.format("skep").options(**options).load().count() == 5
+    stream = other.readStream.format("skep").options(**options).load()
+    writer = stream.writeStream.format("skep").options(url=url, queue=f"{queue}-copy")
+    query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    assert client.queues.stats(f"{queue}-copy").messages == 5
