@@ -20,6 +20,7 @@ class Tree(Commands, LaterCommands):
         "tail": Later("tail:tail", "Show the newest messages of a queue without consuming them."),
         "trace": Later("trace:trace", "Show messages with a trace id, or events with a name."),
         "bench": Later("bench:bench", "Measure how many messages a second come and go."),
+        "demo": Later("demo:demo", "Fill a server with a small shop to look at."),
         "backup": Later("backup:backup", "Let the server copy its store, while work goes on."),
         "restore": Later("backup:restore", "Put a backup in place, on this machine."),
         "transfer": Later("transfer:transfer", "Move queues from one store to another."),
@@ -29,6 +30,7 @@ class Tree(Commands, LaterCommands):
         "group": Later("group:app", "Show, move and delete consumer groups."),
         "dead-letter": Later("dead_letter:app", "Show, send back and delete dead letters."),
         "maintenance": Later("maintenance:app", "Lay pushes aside, or let pops find nothing."),
+        "pipeline": Later("pipeline.app:app", "Run jobs over whole queues, with Spark."),
         "key": Later("key:app", "Make, list and revoke API keys."),
         "migrate": Later("migrate:app", "Bring the schema in PostgreSQL up to date."),
     }

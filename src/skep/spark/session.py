@@ -52,6 +52,26 @@ def session(
             raise Unavailable(f"Spark did not start: {error}\n{_end_of(said)}".strip()) from error
 
 
+def remote_session(url: str) -> "SparkSession":
+    """A session on a Spark Connect server, ``sc://…``: for that there need be no Java here."""
+    try:
+        from pyspark.sql import SparkSession
+
+        found = SparkSession.builder.remote(url).getOrCreate()
+    except ImportError as missing:
+        raise Unavailable(
+            f"Spark Connect needs {missing.name or 'more'}: pip install 'pyspark[connect]'"
+        ) from None
+    except Exception as error:
+        raise Unavailable(f"{url} cannot be used: {error}") from error
+
+    import pyspark_skep
+
+    # Its Python may not have the source.
+    pyspark_skep.register(found)
+    return found
+
+
 def check_java() -> None:
     """Say what is wrong with Java before Spark does, which says it badly."""
     home = os.environ.get("JAVA_HOME")

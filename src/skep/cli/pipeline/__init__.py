@@ -1,0 +1,1 @@
+"""``skep pipeline``: the jobs that come with Skep, on Spark."""

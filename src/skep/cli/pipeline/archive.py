@@ -1,0 +1,36 @@
+"""``skep pipeline run archive``."""
+
+from typing import Annotated
+
+import typer
+
+from skep.cli import output
+from skep.cli.pipeline.job import job
+from skep.cli.pipeline.options import Every, Follow, Place, Queues, placed, seconds_of
+
+To = Annotated[str, typer.Option(help="The directory of the archive.")]
+
+
+@placed
+def archive(
+    to: To, queue: Queues = None, follow: Follow = False, every: Every = "1m", *, place: Place
+) -> None:
+    """Copy queues to Parquet files, each message once.
+
+    There is a directory for each queue and day. In files messages are sorted by partition and
+    offset. The same command again goes on where it was.
+    """
+    interval = seconds_of(every) if follow else None
+    with job(place, "archive", tuple(queue or ()), to, streams="together") as work:
+        from skep.spark.archive import archiving, sorting
+
+        before = work.run.messages
+        with sorting(work.spark):
+            writer = archiving(work.spark, work.source, to, *work.run.groups)
+            work.stream(writer, interval)
+    done = work.run.messages - before
+    output.print_done(
+        {"run": work.run.id, "archived": done, "archivedInAll": work.run.messages},
+        f"{done} messages archived in {to}, {work.run.messages} in all",
+        as_json=place.as_json,
+    )

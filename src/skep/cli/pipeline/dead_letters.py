@@ -1,0 +1,99 @@
+"""``skep pipeline run dead-letters``."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skep.cli import output
+from skep.cli.connect import connect
+from skep.cli.options import Yes, confirm
+from skep.cli.pipeline.job import job
+from skep.cli.pipeline.options import Place, Queues, placed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+To = Annotated[str | None, typer.Option(help="A directory for all of it, as Parquet files.")]
+Top = Annotated[int, typer.Option(min=1, help="How many classes and partitions to show.")]
+Class = Annotated[str | None, typer.Option("--class", help="Only errors of this class.")]
+Where = Annotated[str | None, typer.Option(help="Only those for which this holds, in SQL.")]
+Redrive = Annotated[bool, typer.Option("--redrive", help="Send these back to their queues.")]
+
+
+@placed
+def dead_letters(
+    queue: Queues = None,
+    error_class: Class = None,
+    where: Where = None,
+    top: Top = 10,
+    to: To = None,
+    redrive: Redrive = False,
+    yes: Yes = False,
+    *,
+    place: Place,
+) -> None:
+    """Show what is wrong with dead letters, in classes, and send some of them back.
+
+    Errors are of one class if only their numbers, ids and quoted texts differ.
+    """
+    with job(place, "dead-letters", tuple(queue or ()), to or "") as work:
+        from skep.spark.dead_letters import affected, causes, chosen, classified
+
+        found = classified(work.source.view(work.spark, "dead-letters"))
+        letters = chosen(found, error_class, where).cache()
+        try:
+            work.records.tell(work.run, letters.count())
+            if redrive:
+                _redrive(letters, place, yes=yes)
+                return
+            classes, places = causes(letters), affected(letters)
+            if to:
+                classes.write.mode("overwrite").parquet(f"{to}/causes")
+                places.write.mode("overwrite").parquet(f"{to}/partitions")
+            _print(classes, places, top, as_json=place.as_json)
+        finally:
+            letters.unpersist()
+
+
+def _redrive(letters: "DataFrame", place: Place, *, yes: bool) -> None:
+    from skep.spark.dead_letters import numbers_of
+
+    count = letters.count()
+    confirm(f"Send {count} dead letters back to the ends of their partitions?", yes=yes)
+    with (
+        connect(place.url, place.token) as client,
+        output.progress("sending back", count) as step,
+    ):
+        for queue, numbers in numbers_of(letters):
+            client.dead_letters.replay(queue, numbers)
+            step(len(numbers))
+    output.print_done({"replayed": count}, f"{count} sent back", as_json=place.as_json)
+
+
+def _print(classes: "DataFrame", places: "DataFrame", top: int, *, as_json: bool) -> None:
+    causes = [row.asDict() for row in classes.limit(top).collect()]
+    partitions = [row.asDict() for row in places.limit(top).collect()]
+    if as_json:
+        output.print_document({"causes": causes, "partitions": partitions})
+    elif not causes:
+        output.note("there are no such dead letters")
+    else:
+        output.print_table(
+            ("letters", "share", "queue", "groups", "partitions", "first at", "last at", "class"),
+            [
+                (
+                    *(row["letters"], f"{row['share']:.1%}", row["queue"]),
+                    *(", ".join(row["groups"]), row["partitions"]),
+                    *(row["first_at"], row["last_at"], row["error_class"]),
+                )
+                for row in causes
+            ],
+        )
+        output.print_text("")
+        output.print_table(
+            ("letters", "classes", "oldest at", "queue", "partition"),
+            [
+                [row[name] for name in ("letters", "classes", "oldest_at", "queue", "partition")]
+                for row in partitions
+            ],
+        )

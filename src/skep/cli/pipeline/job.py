@@ -1,0 +1,170 @@
+"""A pipeline while it runs: its session, its record, and its end."""
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from skep.cli import output
+from skep.cli.connect import connect
+from skep.cli.ending import FAILED, complain
+from skep.cli.output import Step
+from skep.cli.pipeline.options import Place
+from skep.client.connection import read
+from skep.client.sync_client import Client
+from skep.errors import SkepError
+from skep.spark.record import Records, Run, Streams
+from skep.spark.source import Source
+from skep.wire.journal import ReaderAnswer
+from skep.wire.paths import API, segment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What a pipeline works with."""
+
+    spark: "SparkSession"
+    source: Source
+    run: Run
+    records: Records
+    expected: int
+    """How many messages lie before it, when it begins."""
+
+    def stream(self, writer: "DataStreamWriter", every: float | None) -> None:
+        """Run a stream, and show how far it is."""
+        from skep.spark.running import run_stream
+
+        with self.progress(None if every else self.expected) as step:
+            interval = None if every is None else f"{every} seconds"
+            ended = run_stream(writer, self.run.checkpoint, step, every=interval)
+        if not ended:
+            self.records.end(self.run, "stopped")
+
+    @contextmanager
+    def progress(self, total: int | None) -> Iterator[Step]:
+        """What counts messages, on the terminal and in the record."""
+        with output.progress(self.run.pipeline, total) as step:
+
+            def tell(messages: int) -> None:
+                step(messages)
+                self.records.tell(self.run, messages)
+
+            yield tell
+
+
+@contextmanager
+def job(
+    place: Place,
+    pipeline: str,
+    queues: tuple[str, ...],
+    target: str,
+    *,
+    streams: Streams = "none",
+    about: tuple[str, ...] = (),
+) -> Iterator[Job]:
+    """A job whose server is there, and whose end is recorded whatever it is.
+
+    ``about`` is what else makes it another run.
+    """
+    records = Records()
+    source = Source(place.url, queues, place.token)
+    with connect(place.url, place.token) as client:
+        _check_queues(client, queues)
+        run = records.begin(
+            pipeline,
+            url=place.url,
+            queues=queues,
+            target=target,
+            about=about,
+            checkpoint=place.checkpoint,
+            streams=streams,
+        )
+        expected = lag_of(client, run)
+        if expected is None:
+            expected = _messages(client, queues)
+    with _recorded(records, run):
+        spark = open_session(place, pipeline)
+        yield Job(spark=spark, source=source, run=run, records=records, expected=expected)
+
+
+@contextmanager
+def _recorded(records: Records, run: Run) -> Iterator[None]:
+    from pyspark.errors import PySparkException
+
+    from skep.spark.running import reason_of
+
+    try:
+        yield
+    except PySparkException as error:
+        reason = reason_of(error)
+        records.end(run, "failed", reason)
+        complain(f"{run.pipeline} failed: {reason}")
+        raise typer.Exit(FAILED) from None
+    except BaseException as error:
+        records.end(run, "failed", str(error) or type(error).__name__)
+        raise
+    if run.state == "running":
+        records.end(run, "done")
+
+
+def open_session(place: Place, pipeline: str) -> "SparkSession":
+    from skep.spark.session import remote_session, session
+
+    if sys.stderr.isatty():
+        output.note("starting Spark")
+    # It says in its own way what is said here once more.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    if place.remote:
+        found = remote_session(place.remote)
+    else:
+        found = session(f"skep {pipeline}", place.master)
+        if not place.master.startswith("local"):
+            import pyspark_skep
+
+            # The Python of its executors may not have the source.
+            pyspark_skep.register(found)
+    found.conf.set("spark.sql.session.timeZone", "UTC")
+    return found
+
+
+def lag_of(client: Client, run: Run) -> int | None:
+    """How many messages lie before its streams; None if the server does not know all of them."""
+    with suppress(SkepError):
+        paths = [f"{API}/journal/groups/{segment(group)}" for group in run.groups]
+        lags = [client.connection.send(read(path)).decode(ReaderAnswer).lag for path in paths]
+        return sum(lags) if lags else None
+    return None
+
+
+def _check_queues(client: Client, queues: tuple[str, ...]) -> None:
+    """Say what is misspelt before Spark is started for it."""
+    known = [queue.name for queue in client.queues.list()]
+    for name in queues:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise typer.BadParameter(f"there is no queue {name!r}{hint}")
+
+
+def _messages(client: Client, queues: tuple[str, ...]) -> int:
+    summaries = client.queues.summaries()
+    return sum(each.counts.total for each in summaries if not queues or each.queue.name in queues)
+
+
+def report_path(to: str, report: str | None) -> Path:
+    """Where a page goes: it is written here, also where the rest is written elsewhere."""
+    if report is not None:
+        return Path(report)
+    if "://" in to:
+        raise typer.BadParameter("--report must be given where --to is not a directory here")
+    return Path(to) / "report.html"

@@ -1,0 +1,151 @@
+"""What runs of pipelines leave behind: where they are, how far they came, how they ended."""
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import msgspec
+
+State: TypeAlias = Literal["running", "done", "stopped", "failed", "interrupted"]
+
+Streams: TypeAlias = Literal["none", "together", "each"]
+"""Whether queues are read as streams: all in one, or each in one of its own."""
+
+
+class Run(msgspec.Struct, kw_only=True):
+    """A run of a pipeline. The same pipeline over the same things is the same run, gone on with."""
+
+    id: str
+    pipeline: str
+    url: str
+    queues: tuple[str, ...]
+    target: str
+    checkpoint: str
+    groups: tuple[str, ...] = ()
+    """Under which the server counts how far it is behind; only streams have any."""
+    state: State = "running"
+    messages: int = 0
+    """In all runs together."""
+    batches: int = 0
+    process: int = 0
+    started_at: datetime
+    updated_at: datetime
+    error: str | None = None
+    kept: dict[str, str] = {}
+    """What was decided at the beginning, and stays so."""
+
+    @property
+    def shown_state(self) -> State:
+        """One whose process is gone did not come to say how it ended."""
+        gone = self.state == "running" and not _is_alive(self.process)
+        return "interrupted" if gone else self.state
+
+
+class Records:
+    """The runs that this machine knows, a file for each."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.directory = directory or data_directory()
+
+    def begin(
+        self,
+        pipeline: str,
+        *,
+        url: str,
+        queues: tuple[str, ...],
+        target: str,
+        about: tuple[str, ...] = (),
+        checkpoint: str | None = None,
+        streams: Streams = "none",
+    ) -> Run:
+        """Begin a run, or go on with one. Without a checkpoint it has one of its own.
+
+        ``about`` is what makes it another run, beside all that is recorded of it.
+        """
+        identity = _identity(pipeline, url, queues, target, about, checkpoint)
+        before = self._read(self.directory / f"{identity}.json")
+        now = datetime.now(UTC)
+        run = Run(
+            id=identity,
+            pipeline=pipeline,
+            url=url,
+            queues=queues,
+            target=target,
+            checkpoint=checkpoint or str(self.directory / identity),
+            groups=_groups(identity, queues, streams),
+            messages=before.messages if before else 0,
+            batches=before.batches if before else 0,
+            kept=before.kept if before else {},
+            process=os.getpid(),
+            started_at=now,
+            updated_at=now,
+        )
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.save(run)
+        return run
+
+    def tell(self, run: Run, messages: int) -> None:
+        """Another batch is through."""
+        run.messages += messages
+        run.batches += 1
+        self.save(run)
+
+    def keep(self, run: Run, name: str, decide: Callable[[], str]) -> str:
+        """Decide something once for all runs."""
+        if name not in run.kept:
+            run.kept[name] = decide()
+            self.save(run)
+        return run.kept[name]
+
+    def end(self, run: Run, state: State, error: str | None = None) -> None:
+        run.state, run.error = state, error
+        self.save(run)
+
+    def save(self, run: Run) -> None:
+        """Whole or not at all: somebody may be reading it."""
+        run.updated_at = datetime.now(UTC)
+        path = self.directory / f"{run.id}.json"
+        fresh = path.with_suffix(".new")
+        fresh.write_bytes(msgspec.json.encode(run))
+        fresh.replace(path)
+
+    def list(self) -> list[Run]:
+        """All runs, the newest first."""
+        runs = filter(None, map(self._read, self.directory.glob("*.json")))
+        return sorted(runs, key=lambda run: run.updated_at, reverse=True)
+
+    def _read(self, path: Path) -> Run | None:
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Run)
+        except (FileNotFoundError, msgspec.MsgspecError):
+            return None
+
+
+def data_directory() -> Path:
+    """Where a person's programs keep their own things."""
+    home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share"
+    return Path(home) / "skep" / "pipelines"
+
+
+def _identity(pipeline: str, *about: object) -> str:
+    return f"{pipeline}-{sha256(repr(about).encode()).hexdigest()[:8]}"
+
+
+def _groups(identity: str, queues: tuple[str, ...], streams: Streams) -> tuple[str, ...]:
+    name = f"pipeline-{identity}"
+    if streams == "each":
+        return tuple(f"{name}-{queue}" for queue in queues)
+    return (name,) if streams == "together" else ()
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
