@@ -8,8 +8,11 @@ from uuid import uuid4
 import pytest
 
 from skep import Client, Draft
+from skep.cli.shop import Order, Shop, orders_of
 from skep.errors import Unavailable
+from skep.model.message import Message
 from skep.spark import session
+from tests.cli.run import Shell
 from tests.serving import ServerProcess
 
 if TYPE_CHECKING:
@@ -69,3 +72,49 @@ def push(client: Client, queue: str) -> Push:
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> str:
     return str(tmp_path / "checkpoint")
+
+
+class Market:
+    """A shop that was opened by ``skep demo``, and what its seed says about it."""
+
+    def __init__(self, client: Client, prefix: str, orders: list[Order]) -> None:
+        self.shop = Shop(client, prefix)
+        self.orders = orders
+        self.queues = (self.shop.orders, self.shop.payments, self.shop.shipments)
+
+    @property
+    def options(self) -> list[str]:
+        """Those that name its queues to a pipeline."""
+        return [word for queue in self.queues for word in ("--queue", queue)]
+
+    def of(self, *fates: str) -> list[Order]:
+        return [order for order in self.orders if order.fate in fates]
+
+
+def open_market(client: Client, shell: Shell, orders: int) -> Market:
+    prefix = f"{uuid4().hex[:8]}-"
+    shell.run("demo", "--orders", str(orders), "--seed", "7", "--prefix", prefix)
+    return Market(client, prefix, orders_of(7, orders))
+
+
+@pytest.fixture
+def shell(url: str, tmp_path: Path) -> Shell:
+    """Where commands are typed by somebody who has no runs yet."""
+    return Shell(url, XDG_DATA_HOME=str(tmp_path / "home"))
+
+
+@pytest.fixture
+def market(spark: "SparkSession", client: Client, shell: Shell) -> Market:
+    return open_market(client, shell, 300)
+
+
+def messages_in(client: Client, queue: str) -> list[Message]:
+    """Everything in a queue, in the order of each partition."""
+    found: list[Message] = []
+    before = None
+    while True:
+        page = client.messages.list(queue, before=before, limit=1000)
+        found += page.messages
+        before = page.next
+        if before is None:
+            return sorted(found, key=lambda message: (message.partition, message.offset))

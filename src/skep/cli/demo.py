@@ -72,5 +72,5 @@ def _words(shop: Shop, counts: dict[str, int], letters: int) -> str:
   skep tail {shop.shipments} --count 3
   skep dead-letter list {shop.orders} --count 5
   skep group lag {shop.orders} reports
-  skep pipeline run traces --queue {shop.orders} --queue {shop.payments} --queue {shop.shipments}
+  skep pipeline run traces --within 0s --to traces
   skep pipeline run analytics --to analytics"""

@@ -25,7 +25,7 @@ _CHECK = "spark.sql.streaming.unsupportedOperationCheck"
 
 def dated(messages: "DataFrame") -> "DataFrame":
     """With the day of each message, in UTC whatever the session's own zone is."""
-    days = f.expr("CAST(unix_seconds(created_at) DIV 86400 AS INT)")
+    days = f.expr("CAST(floor(unix_seconds(created_at) / 86400) AS INT)")
     return messages.withColumn("date", f.date_add(f.lit("1970-01-01").cast("date"), days))
 
 

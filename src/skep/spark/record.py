@@ -28,7 +28,7 @@ class Run(msgspec.Struct, kw_only=True):
     """Under which the server counts how far it is behind; only streams have any."""
     state: State = "running"
     messages: int = 0
-    """In all runs together."""
+    """Of a stream and of a replay in all its runs together."""
     batches: int = 0
     process: int = 0
     started_at: datetime
@@ -91,6 +91,11 @@ class Records:
         """Another batch is through."""
         run.messages += messages
         run.batches += 1
+        self.save(run)
+
+    def count(self, run: Run, messages: int) -> None:
+        """So many messages are what this run is about: it reads all of them anew each time."""
+        run.messages, run.batches = messages, 1
         self.save(run)
 
     def keep(self, run: Run, name: str, decide: Callable[[], str]) -> str:

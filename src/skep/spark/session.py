@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,10 +36,8 @@ def session(
     says goes to ``log``, and otherwise nowhere.
     """
     check_java()
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise Unavailable("pyspark is not installed: pip install 'skep[spark]'") from None
+    check_pyspark()
+    from pyspark.sql import SparkSession
 
     # Workers would otherwise run whatever python3 is first on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -54,14 +53,13 @@ def session(
 
 def remote_session(url: str) -> "SparkSession":
     """A session on a Spark Connect server, ``sc://…``: for that there need be no Java here."""
-    try:
-        from pyspark.sql import SparkSession
+    check_pyspark()
+    from pyspark.sql import SparkSession
 
+    try:
         found = SparkSession.builder.remote(url).getOrCreate()
-    except ImportError as missing:
-        raise Unavailable(
-            f"Spark Connect needs {missing.name or 'more'}: pip install 'pyspark[connect]'"
-        ) from None
+    except ImportError:
+        raise Unavailable("pip install 'pyspark[connect]' for Spark Connect first") from None
     except Exception as error:
         raise Unavailable(f"{url} cannot be used: {error}") from error
 
@@ -70,6 +68,12 @@ def remote_session(url: str) -> "SparkSession":
     # Its Python may not have the source.
     pyspark_skep.register(found)
     return found
+
+
+def check_pyspark() -> None:
+    """Say what to install if there is no pyspark."""
+    if find_spec("pyspark") is None:
+        raise Unavailable("pyspark is not installed: pip install 'skep[spark]'")
 
 
 def check_java() -> None:

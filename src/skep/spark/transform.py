@@ -5,8 +5,9 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from pyspark import cloudpickle
 from pyspark.sql import functions as f
 
 from skep.errors import Invalid
@@ -62,15 +63,18 @@ def by_sql(spark: "SparkSession", statement: str, frames: Frames) -> "DataFrame"
 
 def load_step(place: str) -> Step:
     """The function that ``module:function`` names; modules are looked for here, too."""
-    module, _, name = place.partition(":")
+    name, _, attribute = place.partition(":")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        found: Any = getattr(import_module(module), name)
+        module = import_module(name)
+        found: Step = getattr(module, attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise Invalid("function", f"must be module:function; {place!r}: {error}") from None
-    return found  # type: ignore[no-any-return]
+    # Workers do not look here, and those on other machines could not.
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    return found
 
 
 def to_messages(frame: "DataFrame") -> "DataFrame":

@@ -34,13 +34,14 @@ def analytics(
 
     What is found is in Parquet files and on a page that stands alone.
     """
+    to = place.located(to)
     seconds, page = seconds_of(window), report_path(to, report)
     with job(place, "analytics", tuple(queue or ()), to) as work:
         from skep.spark.analytics_page import page_of
 
         found = _findings(work, to, f"{seconds} seconds", hot)
         messages = sum(row["messages"] for row in found.queues)
-        work.records.tell(work.run, messages)
+        work.records.count(work.run, messages)
         page_of(found, window=window, factor=hot, now=datetime.now(UTC)).write(page)
     _print(found, str(page), as_json=place.as_json)
 

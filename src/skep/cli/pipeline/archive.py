@@ -20,6 +20,7 @@ def archive(
     There is a directory for each queue and day. In files messages are sorted by partition and
     offset. The same command again goes on where it was.
     """
+    to = place.located(to)
     interval = seconds_of(every) if follow else None
     with job(place, "archive", tuple(queue or ()), to, streams="together") as work:
         from skep.spark.archive import archiving, sorting

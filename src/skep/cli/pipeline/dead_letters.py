@@ -36,13 +36,14 @@ def dead_letters(
 
     Errors are of one class if only their numbers, ids and quoted texts differ.
     """
+    to = place.located(to) if to else None
     with job(place, "dead-letters", tuple(queue or ()), to or "") as work:
         from skep.spark.dead_letters import affected, causes, chosen, classified
 
         found = classified(work.source.view(work.spark, "dead-letters"))
         letters = chosen(found, error_class, where).cache()
         try:
-            work.records.tell(work.run, letters.count())
+            work.records.count(work.run, letters.count())
             if redrive:
                 _redrive(letters, place, yes=yes)
                 return

@@ -76,6 +76,9 @@ def job(
 
     ``about`` is what else makes it another run.
     """
+    from skep.spark.session import check_pyspark
+
+    check_pyspark()
     records = Records()
     source = Source(place.url, queues, place.token)
     with connect(place.url, place.token) as client:
@@ -110,6 +113,10 @@ def _recorded(records: Records, run: Run) -> Iterator[None]:
         records.end(run, "failed", reason)
         complain(f"{run.pipeline} failed: {reason}")
         raise typer.Exit(FAILED) from None
+    except (KeyboardInterrupt, typer.Exit):
+        # Somebody had enough of it, or was asked and said no.
+        records.end(run, "stopped")
+        raise
     except BaseException as error:
         records.end(run, "failed", str(error) or type(error).__name__)
         raise

@@ -4,6 +4,7 @@ import functools
 import inspect
 import re
 from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -52,6 +53,14 @@ class Place:
     url: Url = DEFAULT_URL
     token: Token = field(default=None, repr=False)
     as_json: Json = False
+
+    def located(self, path: str) -> str:
+        """A path that means the same whoever reads it from wherever.
+
+        What another machine makes of one is for its own Spark to say.
+        """
+        elsewhere = self.remote or not self.master.startswith("local") or "://" in path
+        return path if elsewhere else str(Path(path).resolve())
 
 
 def placed(command: Any) -> Any:

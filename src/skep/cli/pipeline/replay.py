@@ -61,6 +61,7 @@ def replay(
     """
     if (archive is None) == (not queue):
         raise typer.BadParameter("say what to replay: --archive or --queue")
+    archive = place.located(archive) if archive else None
     about = (str(archive), str(since), str(until), str(where), str(rate), ids, name)
     with job(place, "replay", tuple(queue or ()), to or "", about=about) as work:
         messages = _messages(work, archive, since, until, where)

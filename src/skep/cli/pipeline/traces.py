@@ -39,13 +39,14 @@ def traces(
 
     What is found is in Parquet files and on a page with a drawing of the flow.
     """
+    to = place.located(to)
     seconds, page = seconds_of(within), report_path(to, report)
     with job(place, "traces", tuple(queue or ()), to) as work:
         from skep.spark.traces_page import page_of
 
         now = datetime.now(UTC)
         found = _findings(work, to, final, seconds, now)
-        work.records.tell(work.run, sum(found.stops.values()))
+        work.records.count(work.run, sum(found.stops.values()))
         page_of(found, within=within, now=now).write(page)
     _print(found, str(page), as_json=place.as_json)
 

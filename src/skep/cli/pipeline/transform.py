@@ -55,11 +55,11 @@ def transform(
         raise typer.BadParameter("say where it goes: --to-queue or --to")
     interval = seconds_of(every) if follow else None
     about = (str(sql or function), str(schema))
-    target = to_queue or str(to)
+    target = to_queue or place.located(str(to))
     with job(place, "transform", tuple(queue), target, streams="each", about=about) as work:
         before = work.run.messages
         result = _result(work, sql, function, schema)
-        work.stream(_writer(work, result, to_queue, to), interval)
+        work.stream(_writer(work, result, files=to is not None), interval)
     done = work.run.messages - before
     output.print_done(
         {"run": work.run.id, "read": done, "readInAll": work.run.messages},
@@ -89,12 +89,11 @@ def _frame(work: Job, queue: str, group: str, schema: str | None) -> "DataFrame"
     return with_data(one.stream(work.spark, group), schema)
 
 
-def _writer(
-    work: Job, result: "DataFrame", to_queue: str | None, to: str | None
-) -> "DataStreamWriter":
+def _writer(work: Job, result: "DataFrame", *, files: bool) -> "DataStreamWriter":
     from skep.spark.transform import to_messages
 
-    if to is not None:
-        return result.writeStream.format("parquet").options(path=to, compression="zstd")
-    options = work.source.server | {"queue": str(to_queue)}
+    if files:
+        writer = result.writeStream.format("parquet")
+        return writer.options(path=work.run.target, compression="zstd")
+    options = work.source.server | {"queue": work.run.target}
     return to_messages(result).writeStream.format("skep").options(**options)
