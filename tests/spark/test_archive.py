@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -192,9 +191,8 @@ def test_slices_are_sent_not_before_their_time() -> None:
         waits.append(seconds)
         now[0] += seconds
 
-    frames: Iterable[Any] = ["a", "b", "c", "d"]
     sent = []
-    for number, frame in paced(list(frames), 1, clock=lambda: now[0], wait=wait):
+    for number, frame in paced(["a", "b", "c", "d"], 1, clock=lambda: now[0], wait=wait):
         sent.append((number, frame))
         now[0] += 2
 

@@ -48,12 +48,12 @@ def test_analytics_count_what_is_there(
     assert (orders["bytes"], orders["largest"]) == (sum(sizes), max(sizes))
     assert min(sizes) <= orders["p50"] <= orders["p95"] <= orders["p99"] <= max(sizes)
     assert {row["partition"] for row in found["hot"]} == {"customer-01"}
-    failures = {(row["queue"], row["consumer_group"]): row for row in found["failures"]}
+    failures = {(row["queue"], row["consumerGroup"]): row for row in found["failures"]}
     billing = failures[market.shop.orders, "billing"]
     assert billing["letters"] == orders["letters"] == 300 - len(paid)
     assert billing["rate"] == pytest.approx((300 - len(paid)) / 300)
     assert failures[market.shop.payments, "shipping"]["letters"] == len(market.of("no address"))
-    lags = {row["consumer_group"]: row["lag"] for row in found["lags"]}
+    lags = {row["consumerGroup"]: row["lag"] for row in found["lags"]}
     assert lags == {"billing": 0, "shipping": 0, "reports": 200}
     assert stands_alone(tmp_path / "report.html")
 
@@ -83,7 +83,7 @@ def test_journeys_end_as_the_seed_says(
 
     assert found["final"] == [market.shop.shipments]
     assert {
-        (row["state"], row["last_queue"]): (row["journeys"], row["with_error"])
+        (row["state"], row["lastQueue"]): (row["journeys"], row["withError"])
         for row in found["endings"]
     } == {
         ("complete", market.shop.shipments): (fates["shipped"], 0),
@@ -93,7 +93,7 @@ def test_journeys_end_as_the_seed_says(
             fates["no address"],
         ),
     }
-    edges = {(row["from_queue"], row["to_queue"]): row for row in found["edges"]}
+    edges = {(row["fromQueue"], row["toQueue"]): row for row in found["edges"]}
     first = edges[market.shop.orders, market.shop.payments]
     assert first["steps"] == sum(order.is_paid for order in market.orders)
     assert 0 <= first["p50"] <= first["p95"] <= first["p99"] <= first["slowest"]
@@ -137,7 +137,7 @@ def test_dead_letters_fall_into_classes_and_one_is_sent_back(
     back = shell.json(*letters, "--class", NOWHERE, "--redrive", "--yes")
     left = shell.json(*letters)
 
-    classes = {row["error_class"]: row for row in found["causes"]}
+    classes = {row["errorClass"]: row for row in found["causes"]}
     lost = market.of("no address")
     assert {name: row["letters"] for name, row in classes.items()} == {
         DECLINED: len(declined),
@@ -153,7 +153,7 @@ def test_dead_letters_fall_into_classes_and_one_is_sent_back(
     assert f"Send {len(declined + slow + lost)} dead letters back" in nothing
     assert back["replayed"] == len(lost)
     assert client.queues.stats(shop.payments).pushed == pushed + len(lost)
-    assert {row["error_class"] for row in left["causes"]} == {DECLINED, SLOW}
+    assert {row["errorClass"] for row in left["causes"]} == {DECLINED, SLOW}
 
 
 def customers(orders: list[Order]) -> int:

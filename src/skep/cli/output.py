@@ -5,7 +5,7 @@ Names and payloads come from anybody: what could move a terminal's cursor is sho
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
@@ -167,6 +167,11 @@ def _to_camel(value: object) -> Any:
 def fields_of(noun: msgspec.Struct) -> dict[str, Any]:
     """The fields of a noun, with the names that JSON has for them."""
     return {_camel(name): getattr(noun, name) for name in noun.__struct_fields__}
+
+
+def shown_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of a table, with the names that JSON has for its columns."""
+    return [{_camel(name): value for name, value in row.items()} for row in rows]
 
 
 def _camel(name: str) -> str:

@@ -1,15 +1,17 @@
 """``replay``: an archive, or a part of a queue, back into queues, each message once."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic, sleep
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Observation, Window, functions as f
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+Piece = TypeVar("Piece")
 
 SLICE_SECONDS = 5
 """How much is sent at once where there is a rate: Spark takes half a second for whatever it is."""
@@ -92,12 +94,12 @@ def _planned(spark: "SparkSession", path: str) -> int | None:
 
 
 def paced(
-    pieces: "list[DataFrame]",
+    pieces: Sequence[Piece],
     first: int,
     *,
     clock: Callable[[], float] = monotonic,
     wait: Callable[[float], None] = sleep,
-) -> "Iterator[tuple[int, DataFrame]]":
+) -> Iterator[tuple[int, Piece]]:
     """The pieces from the first on with their numbers, each not before its time."""
     begin = clock()
     for number in range(first, len(pieces)):

@@ -1,5 +1,6 @@
 """Queues on a server as Spark reads and writes them."""
 
+import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,8 @@ class Source:
     @property
     def _queues(self) -> dict[str, str]:
         if self.queues:
-            return {"queue": ",".join(self.queues)}
+            # A name may have a comma.
+            return {"queue": json.dumps(self.queues)}
         return {"queuePattern": EVERY_QUEUE}
 
     def only(self, queue: str) -> "Source":

@@ -20,7 +20,7 @@ Step: TypeAlias = "Callable[..., DataFrame]"
 
 INFER, VARIANT = "infer", "variant"
 _SAMPLE = 10_000
-_WRITTEN = ("queue", "partition", "transaction_id", "trace_id")
+_WRITTEN = ("partition", "transaction_id", "trace_id")
 
 
 def with_data(messages: "DataFrame", schema: str | None) -> "DataFrame":
@@ -80,7 +80,7 @@ def load_step(place: str) -> Step:
 def to_messages(frame: "DataFrame") -> "DataFrame":
     """What a queue can take: rows without a payload become JSON, but for where they go."""
     if "payload" in frame.columns:
-        return frame
+        return frame.drop("data")
     where = [name for name in _WRITTEN if name in frame.columns]
     rest = [name for name in frame.columns if name not in where]
     if not rest:

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from skep.cli import output
@@ -82,8 +83,10 @@ def _kept(spark: Any, frame: "DataFrame", path: str) -> list[dict[str, Any]]:
 
 def _print(found: "Findings", page: str, *, as_json: bool) -> None:
     if as_json:
-        shown = {name: getattr(found, name) for name in found.__struct_fields__}
-        output.print_document(shown | {"report": page})
+        shown = {
+            name: output.shown_rows(rows) for name, rows in msgspec.structs.asdict(found).items()
+        }
+        output.print_document({**shown, "report": page})
         return
     names = ("queue", "messages", "bytes", "partitions", "p50", "p95", "p99", "largest")
     output.print_table(names, [[row[name] for name in names] for row in found.queues])

@@ -75,7 +75,8 @@ def _print(classes: "DataFrame", places: "DataFrame", top: int, *, as_json: bool
     causes = [row.asDict() for row in classes.limit(top).collect()]
     partitions = [row.asDict() for row in places.limit(top).collect()]
     if as_json:
-        output.print_document({"causes": causes, "partitions": partitions})
+        shown = {"causes": causes, "partitions": partitions}
+        output.print_document({name: output.shown_rows(rows) for name, rows in shown.items()})
     elif not causes:
         output.note("there are no such dead letters")
     else:

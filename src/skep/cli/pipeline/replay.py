@@ -121,7 +121,7 @@ def _print_counts(messages: "DataFrame", *, as_json: bool) -> None:
     rows = [row.asDict() for row in counted(messages).collect()]
     columns = ("queue", "partitions", "messages", "first_at", "last_at")
     output.print_list(
-        rows,
+        output.shown_rows(rows),
         [column.replace("_", " ") for column in columns],
         [[row[column] for column in columns] for row in rows],
         as_json=as_json,

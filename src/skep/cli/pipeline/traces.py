@@ -79,8 +79,14 @@ def _findings(
 
 def _print(found: "Findings", page: str, *, as_json: bool) -> None:
     if as_json:
-        shown = {name: getattr(found, name) for name in found.__struct_fields__}
-        output.print_document(shown | {"report": page})
+        shown = {
+            "endings": output.shown_rows(found.endings),
+            "edges": output.shown_rows(found.edges),
+            "stuck": output.shown_rows(found.stuck),
+            "final": found.final,
+            "report": page,
+        }
+        output.print_document(shown)
         return
     _print_rows(
         ("journeys", "queue", "count", "with a dead letter", "the oldest began", "longest s"),
