@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long lint sync cli-docs format bench bench-postgres lock clean tools
+.PHONY: help run test test-long lint sync cli-docs format bench bench-postgres bench-snapshot bench-wakeup lock clean tools
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 run: $(READY) ## Start a server on the embedded store, ready to use
 	$(BIN)/skep serve
@@ -18,7 +18,8 @@ test: $(READY) tools lint ## Run every suite
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-long: $(READY) tools ## Crash, kill and search for hours rather than minutes
-	SKEP_EXAMPLES=2000 SKEP_KILLS=200 SKEP_OUTAGES="30 310" $(BIN)/python -m pytest -n 2 tests/machine tests/faults --timeout 7200
+	SKEP_EXAMPLES=2000 SKEP_KILLS=200 SKEP_SECONDS=60 SKEP_OUTAGES="30 310" \
+		$(BIN)/python -m pytest -n 2 tests/machine tests/faults --timeout 7200
 
 lint: $(READY) ## Check style, types, the direction of imports and generated code
 	$(BIN)/ruff check .
@@ -44,6 +45,12 @@ bench: $(READY) tools ## Measure beside the bare store and the bare server, in o
 
 bench-postgres: $(READY) tools ## The same on PostgreSQL, beside queues of rows
 	$(BIN)/python -m benchmarks.postgres
+
+bench-snapshot: $(READY) ## Load PostgreSQL while somebody holds a snapshot of it for ten minutes
+	$(BIN)/python -m benchmarks.snapshot --save benchmarks/results/snapshot.json
+
+bench-wakeup: $(READY) ## How soon a push to one server wakes who waits at another
+	$(BIN)/python -m benchmarks.wakeup --save benchmarks/results/wakeup.json
 
 lock: $(READY) ## Resolve the dependencies anew
 	$(BIN)/pip install --quiet uv

@@ -58,8 +58,9 @@ class Connection(asyncio.Protocol):
             self._answer.set_result(body)
 
 
-async def _open(host: str, port: int) -> Connection:
-    _, connection = await asyncio.get_running_loop().create_connection(Connection, host, port)
+async def connect(url: str) -> Connection:
+    host, _, port = url.removeprefix("http://").partition(":")
+    _, connection = await asyncio.get_running_loop().create_connection(Connection, host, int(port))
     return connection
 
 
@@ -77,8 +78,9 @@ def _push(number: int) -> bytes:
 class Load:
     """Pushes at a steady rate, and consumers that keep up."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._place = host, port
+    def __init__(self, pushed_at: str, popped_at: str) -> None:
+        self._pushed_at = pushed_at
+        self._popped_at = popped_at
         self.taken: list[float] = []
 
     async def run(self, rate: float, seconds: float) -> None:
@@ -88,7 +90,7 @@ class Load:
         await asyncio.gather(*consumers)
 
     async def _push(self, total: int, rate: float) -> None:
-        idle = deque([await _open(*self._place) for _ in range(PUSHERS)])
+        idle = deque([await connect(self._pushed_at) for _ in range(PUSHERS)])
         free = asyncio.Semaphore(PUSHERS)
         begin = time.perf_counter()
         for number in range(total):
@@ -105,7 +107,7 @@ class Load:
             connection.ask(_push(number)).add_done_callback(done)
 
     async def _consume(self, total: int) -> None:
-        connection = await _open(*self._place)
+        connection = await connect(self._popped_at)
         while len(self.taken) < total:
             body = await connection.ask(_POP)
             now = time.perf_counter()
@@ -113,9 +115,8 @@ class Load:
                 self.taken.extend(now - message.data for message in _decode(body).messages)
 
 
-def measure(url: str, rate: float, seconds: float) -> list[float]:
-    """Seconds that each message took, sorted."""
-    host, _, port = url.removeprefix("http://").partition(":")
-    load = Load(host, int(port))
+def measure(url: str, rate: float, seconds: float, *, popped_at: str | None = None) -> list[float]:
+    """Seconds that each message took, sorted; to a consumer at the same server, or at another."""
+    load = Load(url, popped_at or url)
     uvloop.run(load.run(rate, seconds))
     return sorted(load.taken)

@@ -48,8 +48,12 @@ def directory() -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def parse(about: str | None) -> argparse.Namespace:
+def parser(about: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--seconds", type=float, default=2.0, help="for each rate")
     parser.add_argument("--save", type=Path, help="a file for the figures, as JSON")
-    return parser.parse_args()
+    return parser
+
+
+def parse(about: str | None) -> argparse.Namespace:
+    return parser(about).parse_args()

@@ -11,6 +11,9 @@ from collections import Counter, defaultdict
 from tests.faults import views
 from tests.faults.views import History, Place
 
+MILLISECOND = 1_000_000
+"""In the nanoseconds of a history."""
+
 
 def check(
     history: History, *, retry_limit: int = 3, copies: tuple[str, str] | None = None
@@ -132,11 +135,18 @@ def nothing_passed_over(history: History) -> list[str]:
 
 
 def exclusive_leases(history: History) -> list[str]:
-    """Nobody gets a partition before the time of its holder is over, if he has said nothing."""
+    """Nobody gets a partition before the time of its holder is over, if he has said nothing.
+
+    To ask for more time is to say nothing; whoever gets it holds on from when he asked.
+    """
     spoke: dict[str, int] = {}
+    extended: defaultdict[str, int] = defaultdict(int)
     for operation in history:
-        if operation.asked.lease and operation.asked.does != "pop":
-            spoke.setdefault(operation.asked.lease, operation.asked.at)
+        asked = operation.asked
+        if asked.does == "extend" and operation.is_ok:
+            extended[asked.lease] = asked.at + asked.lease_ms * MILLISECOND
+        elif asked.lease and asked.does not in ("pop", "extend"):
+            spoke.setdefault(asked.lease, asked.at)
     holders: dict[tuple[str, str, str], tuple[str, int]] = {}
     found = []
     for operation in views.deliveries(history):
@@ -145,10 +155,10 @@ def exclusive_leases(history: History) -> list[str]:
             line = asked.queue, asked.group, partition
             holder, until = holders.get(line, ("", 0))
             quiet = spoke.get(holder, 1 << 63) > operation.ended_at
-            if holder and quiet and operation.ended_at < until:
+            if holder and quiet and operation.ended_at < max(until, extended[holder]):
                 found.append(f"I7 {line}: {lease} was given while {holder} was held")
             if lease:
-                holders[line] = lease, asked.at + asked.lease_ms * 1_000_000
+                holders[line] = lease, asked.at + asked.lease_ms * MILLISECOND
     return found
 
 
@@ -171,18 +181,19 @@ def durable_acks(history: History) -> list[str]:
 def late_acks(history: History) -> list[str]:
     """Whoever speaks when his time is over is not heard."""
     until = {
-        operation.answer.lease: operation.ended_at + operation.asked.lease_ms * 1_000_000
+        operation.answer.lease: operation.ended_at + operation.asked.lease_ms * MILLISECOND
         for operation in views.deliveries(history)
         if operation.answer and operation.answer.lease
     }
-    return [
-        f"I9 {operation.asked.lease} was heard after its time"
-        for operation in history
-        if operation.is_ok
+    found = []
+    for operation in history:
+        asked, last = operation.asked, until.get(operation.asked.lease, 1 << 63)
         # The repetition of a transaction is answered at any time.
-        and not operation.asked.key
-        and operation.asked.at > until.get(operation.asked.lease, 1 << 63)
-    ]
+        if operation.is_ok and not asked.key and asked.at > last:
+            found.append(f"I9 {asked.lease} was heard after its time")
+        if asked.does == "extend" and operation.result != "fail":
+            until[asked.lease] = max(last, operation.ended_at + asked.lease_ms * MILLISECOND)
+    return found
 
 
 def dead_letters(history: History, *, retry_limit: int) -> list[str]:

@@ -116,6 +116,19 @@ class Consumer(Client):
             ),
         )
 
+    async def extend(self, delivery: Delivery) -> bool:
+        """Ask for as long again, from now on."""
+        asked = Invocation(
+            does="extend",
+            group=self._group,
+            lease=delivery.lease_id or "",
+            lease_ms=self._lease_seconds * 1000,
+        )
+        until = await self._ask(
+            asked, self._queue.extend(delivery, self._lease_seconds), lambda _: Return()
+        )
+        return until is not None
+
     async def complete_all(self, delivery: Delivery) -> None:
         asked = self._settling(delivery, completed=delivery.messages)
         await self._ask(asked, self._queue.ack(delivery), lambda _: Return())
@@ -194,17 +207,15 @@ class Copier(Consumer):
         await self._ask(asked, self._queue.transact(steps, idempotency_key=asked.key), answer)
 
 
-class Auditor(Client):
-    """Reads everything that is kept, at the end."""
-
-    async def audit(self, queue: str) -> None:
-        asked = self._recorder.invoke(Invocation(does="audit", queue=queue, group="audit"))
-        seen: list[Seen] = []
-        while delivery := await self._queue.pop(
-            queue, group="audit", batch=1000, partitions=100, auto_ack=True
-        ):
-            seen += map(shown, delivery.messages)
-        self._recorder.answer(asked, Return(seen=seen))
+async def audit(used: Queue, recorder: Recorder, queue: str = SOURCE) -> None:
+    """Read everything that a queue holds, as a new group does."""
+    asked = recorder.invoke(Invocation(does="audit", queue=queue, group="audit"))
+    seen: list[Seen] = []
+    while delivery := await used.pop(
+        queue, group="audit", batch=1000, partitions=100, auto_ack=True
+    ):
+        seen += map(shown, delivery.messages)
+    recorder.answer(asked, Return(seen=seen))
 
 
 def drafts(sent: Sequence[Seen]) -> list[Draft]:

@@ -32,12 +32,15 @@ class Seen(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Invocation(msgspec.Struct, frozen=True, kw_only=True, tag="invoke", omit_defaults=True):
-    """``sent`` is pushed to ``queue``; ``completed`` and ``failed`` are places of ``settles``."""
+    """``sent`` is pushed to ``queue``; ``completed`` and ``failed`` are places of ``settles``.
+
+    ``lease_ms`` is how long a pop or an extension asks for.
+    """
 
     process: str = ""
     number: int = 0
     at: int = 0
-    does: Literal["push", "pop", "settle", "transact", "audit", "letters"]
+    does: Literal["push", "pop", "settle", "extend", "transact", "audit", "letters"]
     client: str = ""
     queue: str = ""
     group: str = ""

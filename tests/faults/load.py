@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 
 from skep import AsyncClient, Draft
 from skep.client.retry import Retry
@@ -21,6 +21,8 @@ class Load:
         self._retry = PATIENT if len(urls) == 1 else Retry(attempts=1)
         self._stopping = False
         self.answered: dict[str, list[str]] = defaultdict(list)
+        self.errors: list[SkepError] = []
+        """What they saw although they tried again."""
         self.progress = asyncio.Condition()
 
     async def produce(self, number: int) -> None:
@@ -46,9 +48,11 @@ class Load:
     ) -> None:
         while True:
             turn += 1
-            with suppress(SkepError):
+            try:
                 await clients[turn % len(clients)].push("orders", drafts)
                 return
+            except SkepError as error:
+                self.errors.append(error)
 
     def stop(self) -> None:
         self._stopping = True
@@ -61,11 +65,11 @@ class Load:
             await self.progress.wait_for(lambda: self.total() >= total)
 
 
-async def everything(url: str) -> dict[str, list[str]]:
-    """What the queue holds, by partition, as a new group reads it."""
+async def everything(url: str, queue: str = "orders") -> dict[str, list[str]]:
+    """What a queue holds, by partition, as a new group reads it."""
     found: dict[str, list[str]] = defaultdict(list)
     async with AsyncClient(url, retry=PATIENT) as client:
-        while delivery := await client.pop("orders", group="checker", batch=1000, partitions=9):
+        while delivery := await client.pop(queue, group="checker", batch=1000, partitions=9):
             for message in delivery.messages:
                 found[message.partition].append(message.payload.decode())
             await client.ack(delivery)

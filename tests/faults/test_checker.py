@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from tests.faults import checker
+from tests.faults.checker import MILLISECOND
 from tests.faults.history import Invocation, Operation, Result, Return, Seen, digest_of, payload_of
 
-MILLISECOND = 1_000_000
 LEASE_MS = 1000
 
 
@@ -38,6 +38,12 @@ class Story:
             next(self._clock)
         asked = Invocation(does="pop", queue="a", group=group, lease_ms=LEASE_MS)
         return self._add(asked, "ok", list(seen), lease=lease)
+
+    def extend(self, lease: str, *, later_ms: int = 0, result: Result = "ok") -> "Story":
+        for _ in range(later_ms):
+            next(self._clock)
+        asked = Invocation(does="extend", group="g", lease=lease, lease_ms=LEASE_MS)
+        return self._add(asked, result, [])
 
     def settle(
         self,
@@ -110,7 +116,7 @@ X, Y, Z = message(0, "x"), message(1, "y"), message(2, "z")
 
 
 def good() -> Story:
-    """Pushes, an unknown one among them, a failure, a takeover, a copy, its repetition."""
+    """Pushes, an unknown one among them, a failure, extensions, a takeover, a copy, again."""
     return (
         Story()
         .push(X, Y)
@@ -118,8 +124,10 @@ def good() -> Story:
         .pop("l1", X, Y)
         .settle("l1", failed=(0, 1))
         .pop("l2", X, Y)
+        .extend("l2", later_ms=LEASE_MS - 10)
         .settle("l2", completed=(1,))
         .pop("l3", X, Z, later_ms=LEASE_MS)
+        .extend("l2", result="fail")
         .settle("l2", completed=(0,), result="fail")
         .settle("l3", failed=(0,), completed=(2,), dead=(0,))
         .letters(X)
@@ -189,6 +197,21 @@ def a_late_ack_heard() -> Story:
 
 def two_holders() -> Story:
     return both(X)(Story().push(X).pop("l1", X).pop("l2", X, later_ms=10))
+
+
+def two_holders_of_whom_one_was_extended() -> Story:
+    story = Story().push(X).pop("l1", X).extend("l1", later_ms=500)
+    return both(X)(story.pop("l2", X, later_ms=600))
+
+
+def a_late_extension_heard() -> Story:
+    return both(X)(Story().push(X).pop("l1", X).extend("l1", later_ms=2 * LEASE_MS))
+
+
+def a_late_ack_heard_after_an_extension() -> Story:
+    story = Story().push(X).pop("l1", X).extend("l1", later_ms=500)
+    story.pop("l2", group="h", later_ms=LEASE_MS + 100)
+    return both(X)(story.settle("l1", completed=(0,)))
 
 
 def an_ack_forgotten() -> Story:
@@ -272,10 +295,13 @@ def a_changed_payload() -> Story:
         (a_delivery_out_of_order, "I6 "),
         (passed_over, "I6 "),
         (two_holders, "I7 "),
+        (two_holders_of_whom_one_was_extended, "I7 "),
         (an_ack_forgotten, "I8 "),
         (an_ack_in_a_transaction_forgotten, "I8 "),
         (a_dead_letter_delivered, "I8 "),
         (a_late_ack_heard, "I9 "),
+        (a_late_ack_heard_after_an_extension, "I9 "),
+        (a_late_extension_heard, "I9 "),
         (two_dead_letters, "I10 "),
         (a_dead_letter_missing, "I10 "),
         (acked_and_dead, "I10 "),

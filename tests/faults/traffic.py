@@ -24,7 +24,7 @@ from skep.client.retry import Retry
 from skep.model.message import Receipt
 from skep.wire import paths
 from skep.wire.push import PushBody, PushResult, from_drafts, to_receipts
-from tests.faults.clients import SOURCE, TARGET, Auditor, Consumer, Copier, Producer
+from tests.faults.clients import SOURCE, TARGET, Consumer, Copier, Producer, audit
 from tests.faults.history import Invocation, Operation, Recorder, Return, read
 from tests.faults.load import PATIENT
 
@@ -282,9 +282,8 @@ class Traffic:
             while await self._backlog():
                 self._check_tasks()
                 await asyncio.sleep(STEP)
-        auditor = Auditor(self._patient, self._pulse, Random(self._seed))
         for queue in (SOURCE, TARGET):
-            await auditor.audit(queue)
+            await audit(self._patient, self._pulse, queue)
         return read([self._path])
 
     async def _backlog(self) -> int:

@@ -13,15 +13,7 @@ from random import Random
 
 import skep
 from skep import Broker, Delivery
-from tests.faults.clients import (
-    LEASE_SECONDS,
-    SOURCE,
-    TARGET,
-    Auditor,
-    Consumer,
-    Copier,
-    Producer,
-)
+from tests.faults.clients import LEASE_SECONDS, SOURCE, TARGET, Consumer, Copier, Producer, audit
 from tests.faults.history import (
     Invocation,
     Operation,
@@ -141,9 +133,8 @@ class Run:
         return sum(lag.backlog for lag in self._broker.groups.list(SOURCE))
 
     async def audit(self) -> None:
-        auditor = Auditor(self._broker, self._recorder, Random(self._seed))
         for queue in (SOURCE, TARGET):
-            await auditor.audit(queue)
+            await audit(self._broker, self._recorder, queue)
         for group in (CAREFUL, CLUMSY, COPIER):
             await self._read_letters(group)
 

@@ -6,6 +6,7 @@ called, what it needs, and what it means for a caller who may see some queues on
 
 from typing import Any
 
+from tests.http.arrow import to_stream
 from tests.http.examples_of_operators import OF_OPERATORS, WITHOUT_QUEUE
 from tests.http.place import POP, PUSH, READ, STATUS, Calls, Example, Place
 
@@ -107,5 +108,15 @@ EXAMPLES: Calls = {
     ),
     ("GET", "/api/v1/journal/groups/{group}"): Example(
         needs=STATUS, path="/api/v1/journal/groups/{place.queue}", writes=False
+    ),
+    ("POST", "/api/v1/journal/stage"): Example(
+        needs=PUSH,
+        path="/api/v1/journal/stage?app=a&version=1&stage=s&chunk=0&queue={place.queue}",
+        content=to_stream({"payload": [b"1"]}),
+    ),
+    ("POST", "/api/v1/journal/commit"): Example(needs=PUSH, body=lambda place: place.staged),
+    ("POST", "/api/v1/journal/abort"): Example(needs=PUSH, body=lambda place: place.staged),
+    ("GET", "/api/v1/journal/apps/{app}"): Example(
+        needs=STATUS, path="/api/v1/journal/apps/a", writes=False, about="no queue"
     ),
 }

@@ -12,6 +12,7 @@ from skep.core.journal import Selection
 from skep.http.access import Permission
 from skep.http.routing import Route
 from skep.model.address import partition_id
+from skep.model.staged import Rows
 from tests.broker.build import lease_of, pop
 
 TRACE_ID = UUID(int=7, version=4)
@@ -46,6 +47,12 @@ class Place:
     position: dict[str, Any]
     """The end of its journal, where a reader is whose name is the queue's."""
 
+    @property
+    def staged(self) -> dict[str, Any]:
+        """A row that an app with the name of the queue has staged for it."""
+        stages = [{"stage": "s", "chunks": 1, "rows": 1}]
+        return {"app": self.queue, "version": 1, "stages": stages}
+
 
 async def make_place(broker: Broker, queue: str) -> Place:
     await broker.queues.configure(queue, namespace="shop", task=queue)
@@ -61,6 +68,7 @@ async def make_place(broker: Broker, queue: str) -> Place:
     await broker.giving_up.give_up(second.id, group="late")
     await broker.push(queue, [Draft(b"3", "cleared")])
     await broker.queues.clear(queue, partition="cleared")
+    await broker.staging.stage(queue, 1, "s", 0, Rows(payloads=[b"4"]), queue=queue)
     (letter,) = await broker.dead_letters.list(queue)
     everything = Selection(queues=(queue,))
     position, _ = await broker.readers.begin(queue, everything, "latest", lambda name: True)
@@ -97,6 +105,8 @@ class Example:
     needs: Permissions
     path: str | None = None
     body: Body | None = None
+    content: bytes | None = None
+    """A body that is not JSON."""
     writes: bool = True
     about: About = "one queue"
     status: int | None = None

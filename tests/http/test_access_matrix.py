@@ -74,7 +74,9 @@ class Case:
         self, scene: Scene, place: Place, query: str = "", **headers: str
     ) -> httpx.Response:
         path = self.example.path_of(self.route, place)
-        body = {"json": self.example.body(place)} if self.example.body else {}
+        body: dict[str, Any] = {"json": self.example.body(place)} if self.example.body else {}
+        if self.example.content is not None:
+            body = {"content": self.example.content}
         async with knock(scene.app, **headers) as client:
             return await client.request(
                 self.route.method, f"{path}{'&' if '?' in path else '?'}{query}", **body

@@ -24,6 +24,11 @@ def server() -> Iterator[ServerProcess]:
         yield server
 
 
+@schemathesis.serializer("application/vnd.apache.arrow.stream")
+def as_it_is(context: Any, value: Any) -> Any:
+    return value
+
+
 schema = schemathesis.openapi.from_dict(document(all_routes(), version="test"))
 
 

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from skep.model.change import Applied, Change, Commit, Gone, Stale
 from skep.model.consumer import Consumer
+from skep.model.names import SECOND
 from skep.model.queue import Partition, Queue
 from skep.model.segment import ENCRYPTED
 from skep.store.protocol import Store
@@ -350,6 +351,30 @@ async def test_a_partition_knows_its_end_and_when_it_was_first_and_last_pushed_t
     assert (known.start, known.end) == (0, 3)
     assert (known.first_at, known.newest_at) == (began, clock.now())
     assert (known.name, known.created_at) == ("alice", began)
+
+
+@pytest.mark.parametrize("chosen", [None, "id"], ids=["without ids", "with ids"])
+async def test_a_clock_that_was_set_back_makes_no_message_older_than_the_one_before(
+    store: Store, alice: Partition, bob: Partition, clock: ManualClock, chosen: str | None
+) -> None:
+    def pushed(partition: Partition, number: int) -> Change:
+        chosen_id = chosen and f"{chosen}{number}"
+        return push_ids(partition, chosen_id) if chosen_id else push(partition, b"x")
+
+    late = clock.now()
+    await appended(store, pushed(alice, 1))
+    clock.set(late - 3600 * SECOND)
+    for number in (2, 3):
+        await appended(store, pushed(alice, number))
+    await appended(store, pushed(bob, 1))
+    clock.set(late + SECOND)
+    await appended(store, pushed(alice, 4))
+
+    times = [segment.created_at for segment in await read_all(store, alice)]
+    (other,) = await read_all(store, bob)
+    assert times == [late, late, late, late + SECOND]
+    assert other.created_at == late - 3600 * SECOND
+    assert (await fresh(store, alice)).newest_at == late + SECOND
 
 
 async def test_a_commit_to_many_partitions_reaches_each(store: Store, orders: Queue) -> None:

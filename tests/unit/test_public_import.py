@@ -55,6 +55,12 @@ def test_a_client_loads_nothing_of_the_server(name: str) -> None:
     assert found.isdisjoint(OF_THE_SERVER)
 
 
+def test_a_server_that_never_sees_arrow_does_not_load_it() -> None:
+    found = loaded("from skep.http.routes import all_routes; all_routes()")
+
+    assert found.isdisjoint({"numpy", "pyarrow"})
+
+
 def test_a_draft_loads_no_client() -> None:
     assert "httpx" not in loaded("import skep; skep.Draft")
 

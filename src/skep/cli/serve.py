@@ -105,7 +105,7 @@ def _serve_together(settings: Settings) -> int:
             complain(str(error))
             raise SystemExit(code_of(error)) from None
 
-    return Crew(settings.workers, work).run()
+    return Crew(listening, settings.workers, work).run()
 
 
 async def run(

@@ -24,8 +24,9 @@ def listen(host: str, port: int) -> socket.socket:
 class Crew:
     """Starts workers, starts another for each that dies, and ends them all at a signal."""
 
-    def __init__(self, size: int, work: Callable[[bool], None]) -> None:
+    def __init__(self, listening: socket.socket, size: int, work: Callable[[bool], None]) -> None:
         """``work`` is told whether it is the first."""
+        self._listening = listening
         self._size = size
         self._work = work
         self._workers: set[int] = set()
@@ -75,5 +76,8 @@ class Crew:
 
     def _stop(self, number: int, _: FrameType | None) -> None:
         self._stopping = True
+        # The workers close it, too. Who comes then is refused; as long as we had it open, he would
+        # wait for an answer that nobody gives, and not know what became of his request.
+        self._listening.close()
         for worker in self._workers:
             os.kill(worker, number)

@@ -32,6 +32,7 @@ from skep.core.queues import Queues
 from skep.core.readers import Readers
 from skep.core.reading import Reading
 from skep.core.settle import Settling
+from skep.core.staging import Staging
 from skep.core.state import Room
 from skep.core.streams import Streams
 from skep.core.sweeper import Sweeper
@@ -69,8 +70,8 @@ class Broker:
                 await queue.ack(delivery)
 
     What is not about a single message is in ``queues``, ``groups``, ``messages``, ``journal``,
-    ``journal_reading``, ``readers``, ``dead_letters``, ``traces``, ``streams``, ``maintenance``,
-    ``addresses``, ``giving_up`` and ``insight``.
+    ``journal_reading``, ``readers``, ``staging``, ``dead_letters``, ``traces``, ``streams``,
+    ``maintenance``, ``addresses``, ``giving_up`` and ``insight``.
     """
 
     def __init__(
@@ -131,7 +132,10 @@ class Broker:
         self._outbox = Outbox(
             store, self._push_enqueued, lambda: self.maintenance.laying_aside, limits
         )
-        self._sweeper = Sweeper(store, catalogue, self.queues, evicting)
+        self.staging = Staging(
+            store, catalogue, committer, keys, limits, lambda: self.maintenance.laying_aside
+        )
+        self._sweeper = Sweeper(store, catalogue, self.queues, evicting, self.staging)
         self._closing: asyncio.Task[None] | None = None
 
     # Lifetime.
@@ -177,6 +181,7 @@ class Broker:
         try:
             await self._outbox.stop()
             await self._sweeper.stop()
+            await self.staging.stop()
             await self._following.stop()
             await self.maintenance.close()
             # Pops that were woken give their answer before the store goes away.

@@ -23,6 +23,10 @@ class Limits:
     pending_bytes: int = 64 * MB
     """What may wait for the store before callers are told to come back later."""
 
+    publish_bytes: int = 16 * MB
+    publish_messages: int = 100_000
+    """What a sink may publish in one change; more is published in several, a quarter of it each."""
+
     def check_page(self, limit: int | None) -> int:
         """How many entries a page may have: as many as asked for, 100 if that is left open."""
         if limit is None:

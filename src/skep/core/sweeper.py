@@ -2,10 +2,13 @@
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from skep.core.catalogue import Catalogue
 from skep.core.evict import Evicting
 from skep.core.queues import Queues
+from skep.core.staging import Staging
 from skep.core.state import PartitionState, QueueState
 from skep.errors import Corrupted
 from skep.model.names import SECOND, Instant, Offset
@@ -60,12 +63,18 @@ class Sweeper:
     """Sweeps in small steps, so that nobody waits for it."""
 
     def __init__(
-        self, store: Store, catalogue: Catalogue, queues: Queues, evicting: Evicting
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        queues: Queues,
+        evicting: Evicting,
+        staging: Staging,
     ) -> None:
         self._store = store
         self._catalogue = catalogue
         self._queues = queues
         self._evicting = evicting
+        self._staging = staging
         self._task: asyncio.Task[None] | None = None
 
     def start(self, interval: float) -> None:
@@ -88,18 +97,23 @@ class Sweeper:
         horizon = now - KEEP_OUTCOMES
         while await self._store.forget_outcomes(horizon, limit=_STEP) == _STEP:
             pass
+        await self._staging.sweep()
         return removed
 
     async def _run(self, interval: float) -> None:
         clock = Cautious(self._store.clock)
+        # A sink whose server died waits for nothing else.
+        await self._try(self._staging.sweep, interval)
         while True:
             await asyncio.sleep(interval)
-            now = clock.now()
-            try:
-                if await self._store.take_duty("sweep", 3 * interval):
-                    await self.sweep(now)
-            except Exception:
-                _log.exception("sweeping stopped early; it starts again in %s s", interval)
+            await self._try(partial(self.sweep, clock.now()), interval)
+
+    async def _try(self, sweep: Callable[[], Awaitable[object]], interval: float) -> None:
+        try:
+            if await self._store.take_duty("sweep", 3 * interval):
+                await sweep()
+        except Exception:
+            _log.exception("sweeping stopped early; it starts again in %s s", interval)
 
     async def _sweep_queue(self, queue: QueueState, now: Instant) -> int:
         removed = 0

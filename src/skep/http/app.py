@@ -98,6 +98,8 @@ class App:
             call.query = decode_query(route.query, scope["query_string"])
         if route.body is not None:
             call.body = decode_body(route.body, await self._read(headers, receive))
+        elif route.takes is not None:
+            call.body = await self._read(headers, receive)
         try:
             return await _handle_known(route, call)
         except Invalid as error:

@@ -89,6 +89,9 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
     if route.body is not None:
         content = {"application/json": {"schema": schemas[_key(route.body)]}}
         operation["requestBody"] = {"content": content, "required": _is_required(route.body)}
+    elif route.takes is not None:
+        whole = {"schema": {"type": "string", "format": "binary"}}
+        operation["requestBody"] = {"content": {route.takes: whole}, "required": True}
     if route.needs is not Permission.NONE:
         operation["security"] = [{"token": []}, {"key": []}]
         operation["x-permission"] = route.needs.value

@@ -18,6 +18,8 @@ from skep.http.call import ANSWER, Headers
 from skep.http.limits import DoorLimits
 
 _LINGER_SECONDS = 1
+_LAST_SECONDS = 0.3
+"""How long a request may have been on its way when the server was told to stop."""
 _TOO_LARGE = (b"431 Request Header Fields Too Large", b"the headers are too large")
 
 
@@ -39,6 +41,7 @@ class DoorProtocol(HttpToolsProtocol):
         self._header_bytes = 0
         self._oversized = False
         self._refused = False
+        self._leaving = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -70,6 +73,8 @@ class DoorProtocol(HttpToolsProtocol):
             if self._oversized:
                 raise ValueError("the parser stops at this and asks for a 400")
         super().on_headers_complete()
+        if self._leaving:
+            self.cycle.keep_alive = False
         self.scope["extensions"] = {ANSWER: {"send": partial(self._answer, self.cycle)}}
 
     def on_response_complete(self) -> None:
@@ -88,6 +93,26 @@ class DoorProtocol(HttpToolsProtocol):
         if since is not None and now - since > self.limits.receive_seconds:
             self._refuse(b"408 Request Timeout", b"the request took too long to arrive")
         elif self._idle_since is not None and now - self._idle_since > self.limits.idle_seconds:
+            self.transport.close()
+
+    def shutdown(self) -> None:
+        """Hang up after the next answer.
+
+        Nobody can know what became of a request that finds the line dead, so one that has been
+        sent already is let in.
+        """
+        self._leaving = True
+        if self._is_quiet:
+            self.loop.call_later(_LAST_SECONDS, self._hang_up)
+        else:
+            self.cycle.keep_alive = False
+
+    @property
+    def _is_quiet(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _hang_up(self) -> None:
+        if self._is_quiet:
             self.transport.close()
 
     def _answer(

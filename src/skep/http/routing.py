@@ -42,6 +42,8 @@ class Route:
     about: str
     """One sentence for the documentation."""
     body: Any = None
+    takes: str | None = None
+    """The media type of a body that the handler gets as it is, instead of a decoded one."""
     query: Any = None
     answer: Any = None
     """What is answered; a tuple of what may be, if it is not always the same."""

@@ -46,6 +46,7 @@ class Store(Protocol):
 
     * what a method wrote is durable when it returns, and whole or absent after a crash;
     * the time is the store's ``clock``, one for every server that shares the store;
+    * in a partition it never runs back: no message is older than the one before it;
     * numbers of queues and partitions are never used again;
     * reading gives what was committed; an unknown number is empty, not an error;
     * it raises only what is in ``skep.errors``.

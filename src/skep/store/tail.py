@@ -29,9 +29,14 @@ class Tail:
         self.end += len(columns.payloads)
         return list(range(first, self.end))
 
+    def time(self, now: Instant) -> Instant:
+        """When what is appended was: a clock that was set back makes nothing older than before."""
+        return max(now, self.partition.newest_at)
+
     def moved(self, now: Instant) -> Partition:
         """The partition as it is with what was appended."""
         was_empty = self.partition.start == self.partition.end
+        now = self.time(now)
         return replace(
             self.partition,
             end=self.end,
@@ -42,6 +47,7 @@ class Tail:
     def segments(self, *, lane: int, now: Instant, position: int) -> list[Segment]:
         """What was appended, from a position of the journal on."""
         start = self.partition.end
+        now = self.time(now)
         made: list[Segment] = []
         for columns, size in split(concat(self.parts)) if self.parts else ():
             made.append(

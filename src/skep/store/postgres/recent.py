@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 import asyncpg
 
 from skep.model.change import Change
-from skep.model.names import Instant
 from skep.model.queue import Partition
 from skep.model.segment import Segment
 from skep.store.postgres import rows
@@ -47,7 +46,7 @@ class Recent:
         self._partitions.clear()
         self._heads.clear()
 
-    def known(self, changes: Sequence[Change], now: Instant) -> Known | None:
+    def known(self, changes: Sequence[Change]) -> Known | None:
         """What is needed to judge the changes, if they are small pushes and all of it is kept."""
         if not all(map(_is_push, changes)):
             return None
@@ -58,8 +57,6 @@ class Recent:
                 messages += len(append.columns)
                 partition = self._partitions.get(append.partition)
                 if partition is None or partition.queue not in self._heads:
-                    return None
-                if partition.newest_at > now:
                     return None
                 known.partitions[partition.queue, partition.number] = partition
                 known.heads[partition.queue] = self._heads[partition.queue]

@@ -48,10 +48,10 @@ class PostgresStore(MovingRows, OutboxRows):
         self, changes: Sequence[Change], connection: asyncpg.Connection
     ) -> tuple[Commit, int | None] | None:
         """Commit by memory and in one statement; None, and nothing, if that cannot be."""
-        now = self.clock.now()
-        known = None if self._lane.is_due else self._recent.known(changes, now)
+        known = None if self._lane.is_due else self._recent.known(changes)
         if known is None:
             return None
+        now = self.clock.now()
         round_, outcomes = judge(known, changes, lane=self._lane.number, now=now)
         segments = round_.segments()
         told = encode(happened_in(changes, outcomes, segments, ()))

@@ -1,0 +1,211 @@
+"""What is kept of a sink: the chunks that are staged, what was decided, how far each app is.
+
+All of it are entries, and whoever writes one says which version of it he has read: so a chunk is
+published, replaced, dropped or swept by one of those who try at once, on whichever server.
+
+    sink.stages      app, version, stage, chunk   -> what is in the chunk, and where
+    sink.chunks      the same and a random id     -> the chunk itself
+    sink.apps        app                          -> the last version, how far it is
+    sink.batches     app                          -> the same for one without versions
+    sink.decisions   space and app                -> the chunks of a version that takes several
+"""
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeVar
+from uuid import uuid4
+
+import msgspec
+
+from skep.errors import Corrupted, Invalid
+from skep.model.change import EntryUpdate
+from skep.model.entry import Entry
+from skep.model.names import MAX_NUMBER, check_count, check_text
+from skep.store.protocol import Store
+
+STAGES, CHUNKS, DECISIONS = "sink.stages", "sink.chunks", "sink.decisions"
+APPS, BATCHES = "sink.apps", "sink.batches"
+MAX_CHUNKS = 1_000_000
+MAX_LABEL = 255
+_SEPARATOR = "\x1f"
+"""Between the parts of a key: no part can contain it."""
+_PAGE = 1000
+
+T = TypeVar("T")
+
+
+class Piece(msgspec.Struct, frozen=True, array_like=True):
+    """A staged chunk: where it lies, and what it counts for."""
+
+    data: str
+    rows: int
+    size: int
+    queues: dict[str, int]
+
+
+class Progress(msgspec.Struct, frozen=True, array_like=True):
+    """The last version, and how many of its chunks are published if not all are."""
+
+    version: int
+    done: int | None = None
+
+
+class Decision(msgspec.Struct, frozen=True, array_like=True):
+    """The chunks of a version, in the order in which they are published."""
+
+    version: int
+    pieces: list[Piece]
+
+
+class Epoch(NamedTuple):
+    """A version of an app; one without versions has a single one."""
+
+    app: str
+    version: int | None
+
+    @property
+    def number(self) -> int:
+        return self.version or 0
+
+    @property
+    def account(self) -> "Account":
+        return Account(APPS if self.version is not None else BATCHES, self.app)
+
+    @property
+    def prefix(self) -> str:
+        version = "" if self.version is None else str(self.version)
+        return _SEPARATOR.join((self.app, version, ""))
+
+    def key(self, stage: str, chunk: int) -> str:
+        return f"{self.prefix}{stage}{_SEPARATOR}{chunk:07}"
+
+
+class Account(NamedTuple):
+    """Where the progress of an app is kept."""
+
+    space: str
+    app: str
+
+    @property
+    def decision(self) -> str:
+        return f"{self.space}{_SEPARATOR}{self.app}"
+
+
+class Staged(NamedTuple):
+    """A chunk that waits to be published."""
+
+    entry: Entry
+    piece: Piece
+
+    @property
+    def stage(self) -> str:
+        """The stage, with the epoch that it is of."""
+        return self.entry.key.rpartition(_SEPARATOR)[0]
+
+    @property
+    def chunk(self) -> int:
+        return int(self.entry.key.rpartition(_SEPARATOR)[2])
+
+    def taken(self) -> EntryUpdate:
+        """It is no longer staged, if it is still as it was read."""
+        return EntryUpdate(
+            space=STAGES, key=self.entry.key, value=None, expected=self.entry.version
+        )
+
+
+def account_of(decision: str) -> Account:
+    """Whose decision lies under a key."""
+    return Account(*decision.split(_SEPARATOR))
+
+
+def check_epoch(app: object, version: object) -> Epoch:
+    label = _check_label("app", app)
+    if version is None:
+        return Epoch(label, None)
+    return Epoch(label, check_count("version", version, most=MAX_NUMBER))
+
+
+def check_stage(field: str, stage: object) -> str:
+    label = _check_label(field, stage)
+    if "/" in label:
+        raise Invalid(field, "must not contain a slash")
+    return label
+
+
+def _check_label(field: str, text: object) -> str:
+    label = check_text(field, text)
+    if not 0 < len(label) <= MAX_LABEL:
+        raise Invalid(field, f"must have 1 to {MAX_LABEL} characters, not {len(label)}")
+    if any(unicodedata.category(char) == "Cc" for char in label):
+        raise Invalid(field, "must not contain control characters")
+    return label
+
+
+def put_chunk(
+    key: str, known: Entry | None, chunk: bytes, *, rows: int, size: int, queues: dict[str, int]
+) -> list[EntryUpdate]:
+    """Stage a chunk, in place of the one that was staged before."""
+    piece = Piece(f"{key}{_SEPARATOR}{uuid4().hex}", rows, size, queues)
+    expected = known.version if known else 0
+    updates = [
+        EntryUpdate(space=STAGES, key=key, value=_encode(piece), expected=expected),
+        EntryUpdate(space=CHUNKS, key=piece.data, value=chunk),
+    ]
+    return updates + (drop_data([_decode(known, Piece)]) if known else [])
+
+
+def put_progress(account: Account, progress: Progress, expected: int) -> EntryUpdate:
+    value = _encode(progress)
+    return EntryUpdate(space=account.space, key=account.app, value=value, expected=expected)
+
+
+def put_decision(account: Account, decision: Decision | None) -> EntryUpdate:
+    value = _encode(decision) if decision else None
+    return EntryUpdate(space=DECISIONS, key=account.decision, value=value)
+
+
+def drop_data(pieces: Iterable[Piece]) -> list[EntryUpdate]:
+    return [EntryUpdate(space=CHUNKS, key=piece.data, value=None) for piece in pieces]
+
+
+async def read_staged(store: Store, prefix: str) -> list[Staged]:
+    """The chunks that are staged under a prefix of keys, in their order."""
+    found = await read_all(store, STAGES, prefix)
+    return [Staged(entry, _decode(entry, Piece)) for entry in found]
+
+
+async def read_progress(store: Store, account: Account) -> tuple[Progress | None, int]:
+    """How far an app is, and the version of the entry that says so."""
+    found = await store.find_entries(account.space, [account.app])
+    return (_decode(found[0], Progress), found[0].version) if found else (None, 0)
+
+
+async def read_decision(store: Store, account: Account) -> Decision | None:
+    found = await store.find_entries(DECISIONS, [account.decision])
+    return _decode(found[0], Decision) if found else None
+
+
+async def read_data(store: Store, pieces: Sequence[Piece]) -> list[bytes] | None:
+    """The chunks themselves; None if one is gone, because somebody published it."""
+    found = await store.find_entries(CHUNKS, [piece.data for piece in pieces])
+    return [entry.value for entry in found] if len(found) == len(pieces) else None
+
+
+async def read_all(store: Store, space: str, prefix: str = "") -> list[Entry]:
+    found: list[Entry] = []
+    after = ""
+    while page := await store.list_entries(space, prefix=prefix, after=after, limit=_PAGE):
+        found += page
+        after = page[-1].key
+    return found
+
+
+def _encode(record: msgspec.Struct) -> bytes:
+    return msgspec.msgpack.encode(record)
+
+
+def _decode(entry: Entry, kind: type[T]) -> T:
+    try:
+        return msgspec.msgpack.decode(entry.value, type=kind)
+    except msgspec.MsgspecError as error:
+        raise Corrupted(f"the entry {entry.key!r} of {entry.space} is damaged: {error}") from None

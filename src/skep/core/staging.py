@@ -1,0 +1,267 @@
+"""Staging: what a sink writes is kept, unseen, until it is committed as a version of an app.
+
+Each version is published once. One that was published before is a repetition, whose answer was
+lost or which another process has done: it is answered, and what was staged for it is dropped.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, TypeVar
+
+from skep.core import ledger
+from skep.core.catalogue import Catalogue
+from skep.core.chunks import Chunk, Group, encode, group
+from skep.core.committer import Committer
+from skep.core.encryption import KeyRing
+from skep.core.ledger import MAX_CHUNKS, Account, Epoch, Staged, check_epoch, check_stage
+from skep.core.limits import Limits
+from skep.core.publishing import ATTEMPTS, Publishing
+from skep.core.whole import Locks
+from skep.errors import Conflict, Invalid, NotFound, OutcomeUnknown, SkepError, Unavailable
+from skep.model.change import Applied, Change, EntryUpdate
+from skep.model.names import MAX_NUMBER, SECOND, check_count, check_label
+from skep.model.staged import Published, Rows, Stage
+from skep.store.protocol import Store
+
+KEEP_STAGES = 24 * 3600 * SECOND
+"""How long a stage is kept that nobody touches."""
+KEEP_BATCHES = 7 * KEEP_STAGES
+"""How long a job without versions may be repeated."""
+STALLED = 10 * SECOND
+"""How long nobody has taken a step before another server goes on."""
+_STEP = 200
+
+T = TypeVar("T")
+_log = logging.getLogger("skep.staging")
+
+
+class Staging:
+    """``rests`` says whether nothing may be pushed at present."""
+
+    def __init__(
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        committer: Committer,
+        keys: KeyRing,
+        limits: Limits,
+        rests: Callable[[], bool],
+    ) -> None:
+        self._store = store
+        self._catalogue = catalogue
+        self._committer = committer
+        self._keys = keys
+        self._limits = limits
+        self._rests = rests
+        self._publishing = Publishing(store, catalogue, committer, keys, limits)
+        self._busy = Locks[Account]()
+        self._running: set[asyncio.Task[Any]] = set()
+
+    async def stop(self) -> None:
+        """Take no further step; what is left is for whoever comes next."""
+        if self._running:
+            await asyncio.wait(self._running)
+
+    async def stage(
+        self,
+        app: str,
+        version: int | None,
+        stage: str,
+        chunk: int,
+        rows: Rows,
+        *,
+        queue: str | None = None,
+        producer: str | None = None,
+    ) -> int:
+        """Keep a chunk; the same one again replaces it. Returns how many rows it has.
+
+        Rows that name no queue are for ``queue``.
+        """
+        self._catalogue.check_open()
+        check_count("chunk", chunk, most=MAX_CHUNKS - 1)
+        key = check_epoch(app, version).key(check_stage("stage", stage), chunk)
+        producer = check_label("producer", producer)
+        groups = [self._sealed(each) for each in group(rows, queue, self._limits)]
+        value = encode(Chunk(groups, producer))
+        for _ in range(ATTEMPTS):
+            found = await self._store.find_entries(ledger.STAGES, [key])
+            updates = ledger.put_chunk(
+                key,
+                found[0] if found else None,
+                value,
+                rows=len(rows),
+                size=sum(sum(map(len, each.payloads)) for each in groups),
+                queues=_counts(groups),
+            )
+            if await self._write(updates):
+                return len(rows)
+        raise Conflict("others keep staging the same chunk; try again")
+
+    async def commit(self, app: str, version: int | None, stages: Sequence[Stage]) -> Published:
+        """Publish stages in the order given, as this version of the app, unless it has been.
+
+        All of it becomes visible, in one change if it is not too large, or nothing does.
+        """
+        self._catalogue.check_open()
+        epoch = check_epoch(app, version)
+        _check_stages(stages)
+        if self._rests():
+            raise Unavailable("pushing is in maintenance; try again later")
+        return await self._whole(self._commit(epoch, stages))
+
+    async def abort(self, app: str, version: int | None, stages: Sequence[Stage]) -> None:
+        """Drop stages, unless they are published or about to be."""
+        self._catalogue.check_open()
+        epoch = check_epoch(app, version)
+        _check_stages(stages)
+        await self._whole(self._abort(epoch, stages))
+
+    async def last_version(self, app: str) -> int | None:
+        """The last version of an app that was committed."""
+        self._catalogue.check_open()
+        account = Account(ledger.APPS, check_epoch(app, None).app)
+        progress, _ = await ledger.read_progress(self._store, account)
+        return progress.version if progress else None
+
+    async def queues(self, app: str, version: int | None, stages: Sequence[Stage]) -> set[str]:
+        """The queues that are named in what lies in stages."""
+        self._catalogue.check_open()
+        epoch = check_epoch(app, version)
+        _check_stages(stages)
+        return {queue for each in await self._of(epoch, stages) for queue in each.piece.queues}
+
+    async def sweep(self) -> None:
+        """Go on with what somebody has left half published, and drop what nobody wants."""
+        now = self._store.clock.now()
+        for decision in await ledger.read_all(self._store, ledger.DECISIONS):
+            await self._go_on(ledger.account_of(decision.key), now)
+        staged = await ledger.read_staged(self._store, "")
+        for _, some in groupby(staged, key=attrgetter("stage")):
+            chunks = list(some)
+            if max(each.entry.updated_at for each in chunks) <= now - KEEP_STAGES:
+                await self._drop(chunks)
+        for entry in await ledger.read_all(self._store, ledger.BATCHES):
+            if entry.updated_at <= now - KEEP_BATCHES:
+                await self._forget(Account(ledger.BATCHES, entry.key), entry.version)
+
+    async def _commit(self, epoch: Epoch, stages: Sequence[Stage]) -> Published:
+        async with self._busy.of(epoch.account):
+            for _ in range(ATTEMPTS):
+                progress, known = await self._publishing.finish(epoch.account)
+                if progress is not None and epoch.number <= progress.version:
+                    await self._drop(await self._of(epoch, stages))
+                    # It may be so fresh that its sync is under way: this ends after that.
+                    await self._committer.submit(Change())
+                    return Published(duplicate=True, rows=0)
+                staged = await self._of(epoch, stages)
+                if problem := _problem(epoch, stages, staged):
+                    if (await ledger.read_progress(self._store, epoch.account))[1] != known:
+                        continue  # another server has just published it
+                    raise Conflict(problem)
+                if await self._publishing.publish(epoch, known, staged):
+                    await self._publish_rest(epoch)
+                    return Published(duplicate=False, rows=sum(stage.rows for stage in stages))
+        raise Conflict(f"others keep writing for {epoch.app!r}; try again")
+
+    async def _publish_rest(self, epoch: Epoch) -> None:
+        try:
+            await self._publishing.finish(epoch.account)
+        except (Conflict, NotFound, Unavailable) as error:
+            raise OutcomeUnknown(
+                f"version {epoch.number} of {epoch.app!r} is committed, "
+                f"but not all of it is published yet: {error}"
+            ) from error
+
+    async def _abort(self, epoch: Epoch, stages: Sequence[Stage]) -> None:
+        async with self._busy.of(epoch.account):
+            await self._drop(await self._of(epoch, stages))
+
+    async def _of(self, epoch: Epoch, stages: Sequence[Stage]) -> list[Staged]:
+        """What is staged of these stages, in their order."""
+        by_stage: dict[str, list[Staged]] = {epoch.prefix + each.stage: [] for each in stages}
+        for staged in await ledger.read_staged(self._store, epoch.prefix):
+            if staged.stage in by_stage:
+                by_stage[staged.stage].append(staged)
+        return [staged for some in by_stage.values() for staged in some]
+
+    async def _drop(self, staged: Sequence[Staged]) -> None:
+        """Drop chunks, but not one that was touched since it was read."""
+        for some in (staged[at : at + _STEP] for at in range(0, len(staged), _STEP)):
+            updates = [each.taken() for each in some]
+            updates += ledger.drop_data(each.piece for each in some)
+            if not await self._write(updates):
+                for each in some:
+                    await self._write([each.taken(), *ledger.drop_data([each.piece])])
+
+    async def _go_on(self, account: Account, now: int) -> None:
+        found = await self._store.find_entries(account.space, [account.app])
+        is_fresh = bool(found) and found[0].updated_at > now - STALLED
+        if self._rests() or (self._store.shared and is_fresh):
+            return
+        try:
+            await self._whole(self._finish(account))
+        except SkepError as error:
+            _log.warning("what %r has committed is not all published: %s", account.app, error)
+
+    async def _finish(self, account: Account) -> None:
+        async with self._busy.of(account):
+            await self._publishing.finish(account)
+
+    async def _forget(self, account: Account, version: int) -> None:
+        progress, known = await ledger.read_progress(self._store, account)
+        if progress and progress.done is None and known == version:
+            await self._write(
+                [EntryUpdate(space=account.space, key=account.app, value=None, expected=version)]
+            )
+
+    async def _write(self, updates: Iterable[EntryUpdate]) -> bool:
+        """False, and nothing, if something is no longer as it was read."""
+        outcome = await self._committer.submit(Change(entries=tuple(updates)))
+        return isinstance(outcome, Applied)
+
+    async def _whole(self, work: Coroutine[Any, Any, T]) -> T:
+        """Go on with what was begun, even if whoever asked has gone, until the broker closes."""
+        task = asyncio.ensure_future(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return await asyncio.shield(task)
+
+    def _sealed(self, rows: Group) -> Group:
+        queue = self._catalogue.queues.get(rows.queue)
+        encrypted = queue is not None and queue.config.options.encryption_enabled
+        return rows.sealed(self._keys) if encrypted else rows
+
+
+def _check_stages(stages: Sequence[Stage]) -> None:
+    seen: set[str] = set()
+    for index, stage in enumerate(stages):
+        where = f"stages[{index}]"
+        check_stage(f"{where}.stage", stage.stage)
+        check_count(f"{where}.chunks", stage.chunks, most=MAX_CHUNKS)
+        check_count(f"{where}.rows", stage.rows, most=MAX_NUMBER)
+        if stage.stage in seen:
+            raise Invalid(f"{where}.stage", "is there twice")
+        seen.add(stage.stage)
+
+
+def _problem(epoch: Epoch, stages: Sequence[Stage], staged: Iterable[Staged]) -> str | None:
+    """Why what is staged is not what was committed."""
+    found = {key: list(some) for key, some in groupby(staged, key=attrgetter("stage"))}
+    for stage in stages:
+        there = found.get(epoch.prefix + stage.stage, [])
+        if [each.chunk for each in there] != list(range(stage.chunks)):
+            return f"stage {stage.stage!r}: {len(there)} of {stage.chunks} chunks are there"
+        rows = sum(each.piece.rows for each in there)
+        if rows != stage.rows:
+            return f"stage {stage.stage!r}: {rows} rows were staged, not {stage.rows}"
+    return None
+
+
+def _counts(groups: Iterable[Group]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for each in groups:
+        counts[each.queue] = counts.get(each.queue, 0) + len(each)
+    return counts

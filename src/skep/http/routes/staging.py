@@ -1,0 +1,114 @@
+"""The sink: rows are staged by many, and published once by one."""
+
+from collections.abc import Iterable, Sequence
+
+from skep.http.access import Permission
+from skep.http.call import Call, Reply
+from skep.http.routing import Route, no_queue
+from skep.model.staged import Stage
+from skep.wire.arrow import MEDIA_TYPE, to_rows
+from skep.wire.staging import (
+    AppAnswer,
+    CommitAnswer,
+    CommitBody,
+    StageAnswer,
+    StageQuery,
+    from_published,
+    to_stages,
+)
+
+
+async def stage(call: Call) -> Reply:
+    query: StageQuery = call.query
+    rows = to_rows(call.body)
+    if call.principal.restricted:
+        call.principal.check_queues({queue for queue in rows.queues or () if queue is not None})
+    count = await call.broker.staging.stage(
+        query.app,
+        query.version,
+        query.stage,
+        query.chunk,
+        rows,
+        queue=query.queue,
+        producer=call.principal.subject,
+    )
+    return Reply(StageAnswer(rows=count), 201)
+
+
+async def commit(call: Call) -> Reply:
+    body: CommitBody = call.body
+    stages = to_stages(body)
+    await _check_queues(call, stages)
+    done = await call.broker.staging.commit(body.app, body.version, stages)
+    return Reply(from_published(done))
+
+
+async def abort(call: Call) -> Reply:
+    body: CommitBody = call.body
+    stages = to_stages(body)
+    await _check_queues(call, stages)
+    await call.broker.staging.abort(body.app, body.version, stages)
+    return Reply(status=204)
+
+
+async def app(call: Call) -> Reply:
+    name = call.params["app"]
+    return Reply(AppAnswer(app=name, version=await call.broker.staging.last_version(name)))
+
+
+async def _check_queues(call: Call, stages: Sequence[Stage]) -> None:
+    """Who is for some queues may neither publish nor drop what lies there for others."""
+    if call.principal.restricted:
+        body: CommitBody = call.body
+        queues = await call.broker.staging.queues(body.app, body.version, stages)
+        call.principal.check_queues(queues)
+
+
+def _asked_queue(call: Call) -> Iterable[str]:
+    """The queue that is asked for; those in the rows are looked at when these are decoded."""
+    return () if call.query.queue is None else (call.query.queue,)
+
+
+ROUTES = (
+    Route(
+        method="POST",
+        path="/api/v1/journal/stage",
+        handler=stage,
+        needs=Permission.PUSH,
+        queues=_asked_queue,
+        about="Keep a chunk of rows, unseen, until it is committed; the same again replaces it.",
+        takes=MEDIA_TYPE,
+        query=StageQuery,
+        answer=StageAnswer,
+        status=201,
+    ),
+    Route(
+        method="POST",
+        path="/api/v1/journal/commit",
+        handler=commit,
+        needs=Permission.PUSH,
+        queues=no_queue,
+        about="Publish stages as a version of an app, once; 409 if something of them is missing.",
+        body=CommitBody,
+        answer=CommitAnswer,
+    ),
+    Route(
+        method="POST",
+        path="/api/v1/journal/abort",
+        handler=abort,
+        needs=Permission.PUSH,
+        queues=no_queue,
+        about="Drop stages, unless they are committed.",
+        body=CommitBody,
+        status=204,
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/journal/apps/{app}",
+        handler=app,
+        needs=Permission.STATUS,
+        queues=no_queue,
+        about="See which version of an app was committed last.",
+        answer=AppAnswer,
+    ),
+)

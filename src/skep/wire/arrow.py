@@ -1,0 +1,118 @@
+"""Rows out of an Arrow IPC stream, which anybody may have sent: nothing in it is believed.
+
+Arrow itself is loaded with the first stream, so that a server that never sees one does not pay.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from skep.errors import Invalid
+from skep.model.staged import Rows
+
+MEDIA_TYPE = "application/vnd.apache.arrow.stream"
+_END = b"\xff\xff\xff\xff\0\0\0\0"
+_COLUMNS = {
+    "payload": "payloads",
+    "queue": "queues",
+    "partition": "partitions",
+    "transaction_id": "transaction_ids",
+    "trace_id": "trace_ids",
+}
+_TEXT = ("string", "large_string")
+_BINARY = ("binary", "large_binary")
+
+
+def to_rows(body: bytes) -> Rows:
+    """The rows of a stream; ``payload`` is required, and no column is known but ours."""
+    import pyarrow as pa  # not before it is needed
+
+    if not body.endswith(_END):
+        raise Invalid("body", "is not a whole Arrow IPC stream: it does not end as one")
+    try:
+        schema, batches = _read(pa, body)
+    except (pa.ArrowException, OSError, EOFError, ValueError, struct.error) as error:
+        raise Invalid("body", f"is not an Arrow IPC stream: {_first_line(error)}") from None
+    columns: dict[str, list[Any]] = {_COLUMNS[name]: [] for name in schema.names}
+    for batch in batches:
+        for name, column in zip(schema.names, batch.columns, strict=True):
+            columns[_COLUMNS[name]] += _values(pa, name, column)
+    return Rows(**columns)
+
+
+def _read(pa: Any, body: bytes) -> tuple[Any, list[Any]]:
+    messages = iter(pa.ipc.MessageReader.open_stream(pa.py_buffer(body)))
+    schema = pa.ipc.read_schema(_next(messages))
+    _check_schema(schema)
+    return schema, [_batch(pa, message, schema) for message in messages]
+
+
+def _next(messages: Iterator[Any]) -> Any:
+    message = next(messages, None)
+    if message is None or message.type != "schema":
+        raise Invalid("body", "is not an Arrow IPC stream: it has no schema")
+    return message
+
+
+def _check_schema(schema: Any) -> None:
+    for name in schema.names:
+        if name not in _COLUMNS:
+            raise Invalid(name, f"is not a column; there are {', '.join(_COLUMNS)}")
+        if schema.names.count(name) > 1:
+            raise Invalid(name, "is there twice")
+        # Only what is laid out plainly: a view or a dictionary of a few bytes can stand for
+        # any amount of memory.
+        allowed = (*_TEXT, *_BINARY) if name == "payload" else _TEXT
+        kind = str(schema.field(name).type)
+        if kind not in allowed:
+            raise Invalid(name, f"must be of type {' or '.join(allowed)}, not {kind}")
+    if "payload" not in schema.names:
+        raise Invalid("payload", "is required")
+
+
+def _batch(pa: Any, message: Any, schema: Any) -> Any:
+    if message.type != "record batch":
+        raise Invalid("body", f"must consist of record batches, and has a {message.type}")
+    if _is_compressed(message.metadata.to_pybytes()):
+        raise Invalid("body", "must not be compressed")
+    return pa.ipc.read_record_batch(message, schema)
+
+
+def _values(pa: Any, name: str, column: Any) -> list[Any]:
+    try:
+        # Lengths and offsets may point anywhere: without this, into somebody else's memory.
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise Invalid(name, f"is damaged: {_first_line(error)}") from None
+    if name == "payload":
+        is_large = str(column.type).startswith("large_")
+        column = column.view(pa.large_binary() if is_large else pa.binary())
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def _is_compressed(metadata: bytes) -> bool:
+    """Whether a record batch says that its buffers are compressed.
+
+    A few bytes of it would do to fill the memory, and Arrow can be told no limit. The message is
+    a flatbuffer: tables, which say in front of themselves where their fields are.
+    """
+    message = struct.unpack_from("<I", metadata)[0]
+    header = _field(metadata, message, 2)
+    if not header:
+        return False
+    batch = header + struct.unpack_from("<I", metadata, header)[0]
+    return bool(_field(metadata, batch, 3))
+
+
+def _field(data: bytes, table: int, number: int) -> int:
+    """Where a field of a table is; 0 if the table does not have it."""
+    fields = table - struct.unpack_from("<i", data, table)[0]
+    size = struct.unpack_from("<H", data, fields)[0]
+    at = 4 + 2 * number
+    offset = struct.unpack_from("<H", data, fields + at)[0] if at < size else 0
+    return table + offset if offset else 0
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__

@@ -1,0 +1,54 @@
+"""``/api/v1/journal``: staging rows, and publishing them once."""
+
+from skep.model.staged import Published, Stage
+from skep.wire.body import Body
+
+
+class StageQuery(Body, frozen=True, kw_only=True):
+    """Where a chunk belongs; ``queue`` is for the rows that name none."""
+
+    app: str
+    version: int | None = None
+    stage: str
+    chunk: int
+    queue: str | None = None
+
+
+class StageAnswer(Body, frozen=True, kw_only=True):
+    rows: int
+
+
+class StageItem(Body, frozen=True, kw_only=True):
+    stage: str
+    chunks: int
+    rows: int
+
+
+class CommitBody(Body, frozen=True, kw_only=True):
+    """Stages in the order in which they are published; ``version`` is left out by a batch job."""
+
+    app: str
+    version: int | None = None
+    stages: list[StageItem]
+
+
+class CommitAnswer(Body, frozen=True, kw_only=True):
+    """``duplicate`` if the version was published before, and nothing was published now."""
+
+    duplicate: bool
+    rows: int
+
+
+class AppAnswer(Body, frozen=True, kw_only=True):
+    """``version`` is the last that was committed."""
+
+    app: str
+    version: int | None
+
+
+def to_stages(body: CommitBody) -> list[Stage]:
+    return [Stage(stage=each.stage, chunks=each.chunks, rows=each.rows) for each in body.stages]
+
+
+def from_published(published: Published) -> CommitAnswer:
+    return CommitAnswer(duplicate=published.duplicate, rows=published.rows)
