@@ -335,3 +335,22 @@ async def test_of_a_commit_and_an_abort_at_once_one_wins(queue: Broker) -> None:
 
     was_published = not isinstance(answer, Conflict)
     assert await payloads(queue) == ([b"0", b"1", b"2"] if was_published else [])
+
+
+async def test_a_version_of_more_chunks_than_are_read_at_once_is_published_whole(
+    queue: Broker,
+) -> None:
+    chunks = [numbers(at, at + 1) for at in range(1001)]
+
+    assert await commit(queue, await stage(queue, "s", *chunks)) == published(1001)
+
+    assert await payloads(queue) == [b"%d" % number for number in range(1001)]
+
+
+async def test_columns_in_which_nothing_is_are_as_if_they_were_not_there(queue: Broker) -> None:
+    nothing = [None, None]
+    some = rows(b"1", b"2", queues=nothing, partitions=nothing, ids=nothing, traces=nothing)
+
+    await commit(queue, await stage(queue, "s", some))
+
+    assert await payloads(queue) == [b"1", b"2"]

@@ -144,8 +144,8 @@ class Staging:
             if max(each.entry.updated_at for each in chunks) <= now - KEEP_STAGES:
                 await self._drop(chunks)
         for entry in await ledger.read_all(self._store, ledger.BATCHES):
-            if entry.updated_at <= now - KEEP_BATCHES:
-                await self._forget(Account(ledger.BATCHES, entry.key), entry.version)
+            if entry.updated_at <= now - KEEP_BATCHES and ledger.is_published(entry):
+                await self._write([ledger.forget(entry)])
 
     async def _commit(self, epoch: Epoch, stages: Sequence[Stage]) -> Published:
         async with self._busy.of(epoch.account):
@@ -209,13 +209,6 @@ class Staging:
     async def _finish(self, account: Account) -> None:
         async with self._busy.of(account):
             await self._publishing.finish(account)
-
-    async def _forget(self, account: Account, version: int) -> None:
-        progress, known = await ledger.read_progress(self._store, account)
-        if progress and progress.done is None and known == version:
-            await self._write(
-                [EntryUpdate(space=account.space, key=account.app, value=None, expected=version)]
-            )
 
     async def _write(self, updates: Iterable[EntryUpdate]) -> bool:
         """False, and nothing, if something is no longer as it was read."""
