@@ -82,6 +82,10 @@ class PostgresStore(MovingRows, OutboxRows):
         self._recent.learn(round_, known.subscriptions)
         return Commit(outcomes, segments), told
 
+    async def accept_history(self, history: str) -> None:
+        self._recent.forget()
+        await super().accept_history(history)
+
     async def stats(self) -> StoreStats:
         (found,) = await (await self._db()).fetch_all("statistics")
         return StoreStats(str(found[0]), found[1], found[2])
