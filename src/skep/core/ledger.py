@@ -44,10 +44,14 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Progress(msgspec.Struct, frozen=True, array_like=True):
-    """The last version, and how many of its chunks are published if not all are."""
+    """The last version, how many of its chunks are published if not all are, and whose app it is.
+
+    Versions of somebody else's app would count as published before he has written them.
+    """
 
     version: int
     done: int | None = None
+    owner: str | None = None
 
 
 class Decision(msgspec.Struct, frozen=True, array_like=True):

@@ -1,6 +1,7 @@
 """How messages, partitions and queues leave PostgreSQL: in steps that hold nobody up."""
 
 from collections.abc import Iterable
+from functools import partial
 
 import asyncpg
 
@@ -77,8 +78,15 @@ class RemovingRows(LogRows):
         while ownerless := await database.fetch_all("ownerless_partitions", STEP):
             for number, queue in ownerless:
                 await _purge(database, number, queue)
+        for (queue,) in await database.fetch_all("ownerless_segments"):
+            while await database.write(partial(_drop_segments, queue)):
+                pass
         while await database.write(_drop_ownerless):
             pass
+
+
+async def _drop_segments(queue: int, connection: asyncpg.Connection) -> int:
+    return len(await connection.fetch(QUERIES["delete_ownerless_segments"], queue, STEP))
 
 
 async def _drop_ownerless(connection: asyncpg.Connection) -> int:

@@ -88,6 +88,26 @@ SELECT p.number, p.queue FROM queen.partition AS p
  ORDER BY p.number
  LIMIT $1;
 
+-- name: ownerless_segments
+-- Queues that are gone and have segments left, because somebody deleted their partitions by hand.
+-- From one queue to the next in the index, however many segments lie between them.
+WITH RECURSIVE of (queue) AS (
+    (SELECT s.queue FROM queen.segment AS s ORDER BY s.queue DESC LIMIT 1)
+    UNION ALL
+    SELECT n.queue
+      FROM of
+     CROSS JOIN LATERAL (
+           SELECT s.queue FROM queen.segment AS s WHERE s.queue < of.queue
+            ORDER BY s.queue DESC LIMIT 1
+           ) AS n
+)
+SELECT of.queue FROM of WHERE NOT EXISTS (SELECT FROM queen.queue AS q WHERE q.number = of.queue);
+
+-- name: delete_ownerless_segments
+DELETE FROM queen.segment WHERE ctid = ANY (ARRAY(
+    SELECT s.ctid FROM queen.segment AS s WHERE s.queue = $1 LIMIT $2))
+RETURNING 1;
+
 -- name: delete_partition
 DELETE FROM queen.partition WHERE number = $1;
 
