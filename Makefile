@@ -62,13 +62,13 @@ clean: ## Remove the environment and all that was made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-# The tests watch system calls and the benchmarks load the server: strace and wrk are packages of
-# the system.
+# The tests watch system calls and run Spark, which needs Java; the benchmarks load the server with
+# wrk. All three are packages of the system.
 tools:
-	@command -v strace wrk >/dev/null || { \
-		echo "installing strace and wrk"; \
-		apt-get update -qq && apt-get install -y -qq strace wrk; } || { \
-		echo "strace or wrk is missing: install them with your package manager"; exit 1; }
+	@command -v strace >/dev/null && command -v wrk >/dev/null && command -v java >/dev/null || { \
+		echo "installing strace, wrk and Java"; \
+		apt-get update -qq && apt-get install -y -qq strace wrk openjdk-17-jre-headless; } || { \
+		echo "strace, wrk or Java 17 is missing: install them with your package manager"; exit 1; }
 
 $(READY): requirements.lock pyproject.toml tests/queen/queen-2.6.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'

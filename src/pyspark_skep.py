@@ -309,10 +309,14 @@ class Options:
 
     def secret(self) -> str | None:
         """The token. It is looked up where it is used, so that plans do not carry it about."""
-        if self.token_file is not None:
-            return Path(self.token_file).read_text().strip()
-        if self.token_env is not None:
-            return os.environ[self.token_env]
+        try:
+            if self.token_file is not None:
+                return Path(_file(self.token_file)).read_text().strip()
+            if self.token_env is not None:
+                return os.environ[_variable(self.token_env)]
+        except ValueError as error:
+            name = "tokenEnv" if self.token_file is None else "tokenFile"
+            raise InvalidOption(name, str(error)) from None
         return self.token or os.environ.get("SKEP_TOKEN")
 
 
@@ -362,8 +366,7 @@ def check_reading(options: Options, *, stream: bool) -> None:
     if options.queue is not None and options.queue_pattern is not None:
         raise InvalidOption("queue", "must not be given together with queuePattern")
     if options.view != "messages":
-        if stream:
-            raise InvalidOption("view", f"{options.view!r} can be read in batches only")
+        _check_view(options, stream=stream)
         return
     if options.queue is None and options.queue_pattern is None:
         raise InvalidOption("queue", "is missing: name a queue, or give a queuePattern")
@@ -373,6 +376,14 @@ def check_reading(options: Options, *, stream: bool) -> None:
             raise InvalidOption(f"{end}Offsets", f"must not be given together with {end}Timestamp")
         if stream and end == "ending" and both != (None, None):
             raise InvalidOption("endingOffsets", "is for batches: a stream has no end")
+
+
+def _check_view(options: Options, *, stream: bool) -> None:
+    if stream:
+        raise InvalidOption("view", f"{options.view!r} can be read in batches only")
+    for name in ("partitions", "partition_prefix", "starting_offsets", "starting_timestamp"):
+        if getattr(options, name) is not None:
+            raise InvalidOption(_camel(name), f"is for messages, not for the view {options.view!r}")
 
 
 def check_writing(options: Options, *, overwrite: bool, stream: bool) -> None:
@@ -649,9 +660,9 @@ class Server:
         self, method: str, path: str, content: bytes | None, kind: str, *, timeout: float = TIMEOUT
     ) -> Iterator[HTTPResponse]:
         """The answer to a request, to be read inside of this. What breaks is ``Interrupted``."""
+        headers = {"Content-Type": kind, **self._authorization()}
         connection = self._connect(timeout)
         try:
-            headers = {"Content-Type": kind, **self._authorization()}
             connection.request(method, self._url.path + path, content, headers)
             response = connection.getresponse()
             if response.status >= 300:

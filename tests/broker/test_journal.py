@@ -23,7 +23,7 @@ from skep.model.journal import Position, QueuePosition, Range, Run
 from skep.store.open import open_store
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
-from tests.broker.build import drafts, make_broker, pop, start, turn
+from tests.broker.build import drafts, make_broker, pop, start, turn, until
 
 ORDERS = Selection(queues=("orders",))
 EVERYTHING = Some()
@@ -36,6 +36,17 @@ def everybody(name: str) -> bool:
 
 async def heads(queue: Broker, **asked: Any) -> Position:
     return (await queue.journal.look(ORDERS, everybody, **asked)).heads
+
+
+async def wait_for_more(queue: Broker, after: Position, wait_ms: int) -> "asyncio.Task[Position]":
+    """Somebody who waits, and has begun to."""
+    task = await start(heads(queue, after=after, wait_ms=wait_ms))
+
+    async def is_parked() -> bool:
+        return bool(queue._catalogue.waiting.count())
+
+    await until(is_parked)
+    return task
 
 
 def ranges(position: Position, name: str = "orders", *, start: int = 0) -> list[Range]:
@@ -114,7 +125,7 @@ async def test_a_selection_that_means_nothing_is_refused(
 async def test_who_waits_is_woken_by_a_push(queue: Broker) -> None:
     await queue.push("orders", drafts(1))
     before = await heads(queue)
-    waiting = await start(heads(queue, after=before, wait_ms=60_000))
+    waiting = await wait_for_more(queue, before, 60_000)
 
     await queue.push("orders", drafts(1))
 
@@ -136,7 +147,7 @@ async def test_who_waits_for_a_pattern_is_woken_by_a_new_queue(queue: Broker) ->
 async def test_who_waits_in_vain_gets_the_same_heads(queue: Broker, clock: ManualClock) -> None:
     await queue.push("orders", drafts(1))
     before = await heads(queue)
-    waiting = await start(heads(queue, after=before, wait_ms=500))
+    waiting = await wait_for_more(queue, before, 500)
 
     clock.advance(0.6)
 
@@ -146,7 +157,7 @@ async def test_who_waits_in_vain_gets_the_same_heads(queue: Broker, clock: Manua
 async def test_nobody_waits_for_a_broker_that_closes(queue: Broker) -> None:
     await queue.push("orders", drafts(1))
     before = await heads(queue)
-    waiting = await start(heads(queue, after=before, wait_ms=60_000))
+    waiting = await wait_for_more(queue, before, 60_000)
 
     queue.drain()
 

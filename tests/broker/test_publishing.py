@@ -153,13 +153,51 @@ async def test_the_sweeper_goes_on_with_what_nobody_goes_on_with(
         store.commits = DECISION + 2
         with pytest.raises(OutcomeUnknown):
             await commit(queue, *done)
-    clock.advance(10)
 
     async with mortals.run() as (queue, store):
+        await queue.sweep()
+        # Another server may be at it, if there can be one.
+        assert (await left(store) == {}) == (not store.shared)
+        clock.advance(10)
         await queue.sweep()
 
         assert await left(store) == {}
         assert await payloads(queue) == ALL
+
+
+async def test_a_store_that_is_away_does_not_end_the_sweep(
+    mortals: Mortals, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with mortals.run() as (queue, store):
+        done = await stage_ten(queue)
+        store.commits = DECISION
+        with pytest.raises(OutcomeUnknown):
+            await commit(queue, *done)
+        clock.advance(10)
+
+        await queue.sweep()
+
+        assert "not all published" in caplog.text
+
+
+async def test_a_job_that_is_not_all_published_is_not_forgotten(
+    mortals: Mortals, clock: ManualClock
+) -> None:
+    async with mortals.run() as (queue, store):
+        done = await stage(queue, "s", numbers(0, 5), numbers(5, 10), version=None)
+        store.commits = DECISION
+        with pytest.raises(OutcomeUnknown):
+            await commit(queue, done, version=None)
+
+    async with mortals.run() as (queue, store):
+        await queue.maintenance.set_pushing(True)
+        clock.advance(30 * 24 * 3600)
+        await queue.sweep()
+        await queue.maintenance.set_pushing(False)
+        await queue.sweep()
+
+        assert await payloads(queue) == ALL
+        assert await left(store) == {}
 
 
 async def test_a_server_that_starts_goes_on_by_itself(mortals: Mortals, clock: ManualClock) -> None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from skep import Broker, KeyRing
-from skep.errors import Conflict, EncryptionUnavailable, QueueFull, Unavailable
+from skep.errors import Conflict, EncryptionUnavailable, Forbidden, QueueFull, Unavailable
 from skep.model.staged import Stage
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
@@ -153,6 +153,16 @@ async def test_apps_and_versions_do_not_see_each_others_stages(queue: Broker) ->
     await commit(queue, third, version=1, app=f"{APP}/1")
 
     assert await payloads(queue) == [b"0", b"1", b"2"]
+
+
+async def test_an_app_belongs_to_who_committed_its_first_version(queue: Broker) -> None:
+    await queue.staging.commit(APP, 1, [], owner="ann")
+
+    with pytest.raises(Forbidden):
+        await queue.staging.commit(APP, 1_000_000, [], owner="bob")
+
+    done = await queue.staging.commit(APP, 2, [], owner="ann")
+    assert not done.duplicate
 
 
 async def test_a_job_without_versions_is_published_once(queue: Broker) -> None:
@@ -335,3 +345,22 @@ async def test_of_a_commit_and_an_abort_at_once_one_wins(queue: Broker) -> None:
 
     was_published = not isinstance(answer, Conflict)
     assert await payloads(queue) == ([b"0", b"1", b"2"] if was_published else [])
+
+
+async def test_a_version_of_more_chunks_than_are_read_at_once_is_published_whole(
+    queue: Broker,
+) -> None:
+    chunks = [numbers(at, at + 1) for at in range(1001)]
+
+    assert await commit(queue, await stage(queue, "s", *chunks)) == published(1001)
+
+    assert await payloads(queue) == [b"%d" % number for number in range(1001)]
+
+
+async def test_columns_in_which_nothing_is_are_as_if_they_were_not_there(queue: Broker) -> None:
+    nothing = [None, None]
+    some = rows(b"1", b"2", queues=nothing, partitions=nothing, ids=nothing, traces=nothing)
+
+    await commit(queue, await stage(queue, "s", some))
+
+    assert await payloads(queue) == [b"1", b"2"]

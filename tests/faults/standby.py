@@ -90,6 +90,17 @@ class Pair:
         hosts = ",".join(f"127.0.0.1:{each.port}" for each in (self.primary, self.standby))
         return f"postgresql://postgres@{hosts}/postgres?target_session_attrs=read-write"
 
+    def part(self) -> None:
+        """Let the primary go on alone, and its standby hear nothing more."""
+        self.primary.ask("ALTER SYSTEM SET synchronous_standby_names = ''")
+        self.primary.ask("SELECT pg_reload_conf()")
+        self.standby.ask("ALTER SYSTEM SET primary_conninfo = ''")
+        self.standby.ask("SELECT pg_reload_conf()")
+        begin = monotonic()
+        while self.primary.ask("SELECT count(*) FROM pg_stat_replication") != "0":
+            assert monotonic() - begin < _SOON, "the standby still follows"
+            sleep(0.05)
+
     def synchronize(self) -> None:
         self.primary.ask(f"ALTER SYSTEM SET synchronous_standby_names = '{_NAME}'")
         self.primary.ask("SELECT pg_reload_conf()")

@@ -127,3 +127,32 @@ async def test_nothing_that_was_answered_is_lost_and_the_order_is_kept(
     history = read([tmp_path / "history.jsonl"])
     assert check(history, copies=(SOURCE, TARGET)) == []
     assert all(isinstance(error, Unavailable | OutcomeUnknown) for error in errors)
+
+
+async def test_what_a_standby_never_heard_of_is_gone_and_the_rest_goes_on(
+    databases: Pair, servers: list[ServerProcess]
+) -> None:
+    async with clients_of(servers, PATIENT) as clients:
+        kept = [Draft(b"%d" % n, "a") for n in range(5)]
+        await clients[0].push("orders", kept)
+        first = await clients[0].pop("orders", group="g", batch=2)
+        assert first is not None
+        await clients[0].ack(first)
+        await asyncio.to_thread(databases.part)
+        await clients[1].push("orders", [Draft(b"lost", "a") for _ in range(7)])
+        for client in clients:
+            while delivery := await client.pop("orders", group="g", batch=3):
+                await client.ack(delivery)
+
+        await asyncio.to_thread(databases.primary.kill)
+        await asyncio.to_thread(databases.standby.promote)
+        await clients[0].push("orders", [Draft(b"new", "a")])
+
+        for group, expected in (("g", [b"2", b"3", b"4", b"new"]), ("h", [b"0", b"1"])):
+            seen: list[bytes] = []
+            while len(seen) < len(expected):
+                delivery = await clients[len(seen) % 2].pop("orders", group=group, batch=1, wait=5)
+                assert delivery is not None, (group, seen)
+                seen += [message.payload for message in delivery.messages]
+                await clients[1].ack(delivery)
+            assert seen == expected

@@ -353,3 +353,16 @@ async def test_a_store_behind_a_pooler_leaves_nothing_on_a_connection(url: str) 
     database = await store._db()
     assert await database.read(lambda connection: connection.fetchval(LEFT_BEHIND)) == "0"
     await store.close()
+
+
+async def test_segments_whose_partition_was_deleted_by_hand_go_with_their_queue(
+    store: PostgresStore, sql: asyncpg.Connection
+) -> None:
+    alice = await make_partition(store, await make_queue(store))
+    bob = await make_partition(store, await make_queue(store, "other"))
+    await store.commit([push(alice, b"a"), push(bob, b"b")])
+    await sql.execute("DELETE FROM queen.partition WHERE number = $1", alice.number)
+
+    await store.delete_queue(alice.queue)
+
+    assert [row[0] for row in await sql.fetch("SELECT queue FROM queen.segment")] == [bob.queue]

@@ -16,18 +16,19 @@ NOBODY = UUID(int=0)
 
 HOT: dict[str, tuple[Any, ...]] = {
     "lock_partitions": (0, NOBODY, [5, 7]),
-    "lock_consumers": ([1], ["g"], [5]),
+    "locked_partitions": (0, [5, 7]),
+    "look_at_consumers": ([1], ["g"], [5]),
     "known_transaction_ids": ([5, 5], [b"a", b"b"]),
     "segments_holding": ([5], [0]),
     "lock_dead_letters": ([1], [3]),
     "letters_of_messages": ([5], [0], ["g"]),
     "recorded_outcomes": (["k"],),
-    "move_partitions": ([5], [1], [1], [1], 0, [1], [1]),
-    "update_consumers": (
-        *([1], ["g"], [5], ["s"], [2], [0], [None], [0], [0], [0], [0], [0], [None], [None]),
-        *([None], [None], [None], [None], [0], [0], [0]),
+    "replace_consumers": ([1], ["g"], [5], ["s"], [1], []),
+    "insert_consumers": ([],),
+    "commit_at_once": (
+        *(0, NOBODY, [5], [1], [0], [0], [1], [0], []),
+        *([1], ["g"], [5], ["s"], [1], [True], [1], ["g"], ["s"], [], b""),
     ),
-    "append_at_once": (0, NOBODY, [5], [1], [0], [0], [1], [1], [1], [1], [0], [1], [], b""),
     "tell": (0, NOBODY, b""),
     "news": ([0, 1], [99_000, 0], 1, 0),
     "read_outbox": (["full"], 500, 4 << 20, 4 << 20),
@@ -40,7 +41,10 @@ HOT: dict[str, tuple[Any, ...]] = {
     "offset_at": (5, 1),
     "find_trace": (b"t" * 16, 10),
     "partitions_named": (1, ["p5"]),
-    "oldest_segments": (5, 9, 100),
+    "oldest_segments": (5, 9, 100, 0),
+    "delete_segments": (5, 0, 9),
+    "heads": (1,),
+    "first_kept": (5,),
     "trace_events": (5, 0),
     "given_up": (5, 0, 9),
 }

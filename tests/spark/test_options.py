@@ -21,6 +21,7 @@ from pyspark_skep import (
     InvalidColumns,
     InvalidOption,
     Options,
+    Server,
     check_reading,
     check_writing,
     parse_options,
@@ -125,6 +126,15 @@ def test_a_token_in_a_file_is_read_when_it_is_used(tmp_path: Path) -> None:
     assert b"old" not in pickle.dumps(options)
 
 
+def test_a_token_that_is_not_where_a_task_runs_is_named(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("word")
+    options = parse_options({**URL, "tokenFile": str(tmp_path / "token")})
+    (tmp_path / "token").unlink()
+
+    with pytest.raises(InvalidOption, match=r"tokenFile.*not a file here"):
+        Server(options).ask("GET", "/")
+
+
 def test_a_token_is_not_shown() -> None:
     assert "word" not in repr(parse_options({**URL, "token": "word"}))
 
@@ -137,6 +147,7 @@ def test_a_token_is_not_shown() -> None:
         ({"queue": "a", "startingOffsets": "latest", "startingTimestamp": "1"}, False, "starting"),
         ({"queue": "a", "endingOffsets": "latest"}, True, "endingOffsets"),
         ({"view": "stats"}, True, "view"),
+        ({"view": "stats", "partitions": "a"}, False, "partitions"),
     ],
 )
 def test_a_reader_that_says_nothing_or_two_things_is_refused(

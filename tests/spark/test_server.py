@@ -21,6 +21,7 @@ from pyspark_skep import (
 from skep import Client, Draft
 from skep.http.key_file import add_key
 from skep.http.keys import create_key
+from tests.databases import databases
 from tests.serving import ServerProcess
 from tests.spark.conftest import Push
 
@@ -85,3 +86,23 @@ def test_every_way_to_give_a_token_opens_a_guarded_server(
             assert list(read(parse_options({"url": server.url, "queue": "a", **given}))) == [0]
         with pytest.raises(Refused, match="tokenFile"):
             list(read(Options(server.url, queue=("a",))))
+
+
+def test_what_several_servers_commit_is_read_from_any_of_them() -> None:
+    store = databases().empty()
+    with ServerProcess(store) as one, ServerProcess(store) as other:
+        for server in (one, other, one):
+            with Client(server.url) as client:
+                client.push("a", [Draft(b"%d" % number, f"p{number}") for number in range(10)])
+        columns = (Column("partition"), Column("offset", "long"), Column("lane", "int"))
+        rows = []
+        for server in (one, other):
+            options = Options(server.url, queue=("a",), min_partitions=4)
+            for split in BatchReader(options, columns).partitions():
+                for batch in read_split(options, columns, split):
+                    rows += [tuple(row.values()) for row in batch.to_pylist()]
+
+    assert sorted(row[:2] for row in rows) == [
+        (f"p{number}", offset) for number in range(10) for offset in (0, 0, 1, 1, 2, 2)
+    ]
+    assert len({row[2] for row in rows}) == 2

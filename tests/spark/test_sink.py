@@ -6,11 +6,19 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, concat, lit, struct, to_json
 
-from pyspark_skep import Options, Refused, Sink, Staged
+from pyspark_skep import (
+    DefaultSource,
+    Options,
+    Refused,
+    Sink,
+    Staged,
+    StreamWriter,
+    parse_options,
+)
 from skep import Client
 from tests.spark.conftest import Push
 
@@ -147,10 +155,57 @@ def test_from_queue_to_queue_every_message_arrives_once_also_when_epochs_repeat(
     assert written() == [(name, data.decode()) for name, _, data in sorted(pushed)]
 
 
-@pytest.mark.parametrize("mode", ["overwrite"])
-def test_a_queue_is_not_overwritten(spark: SparkSession, url: str, target: str, mode: str) -> None:
+def test_a_commit_that_spark_believes_to_have_failed_is_neither_undone_nor_repeated(
+    spark: SparkSession,
+    url: str,
+    queue: str,
+    target: str,
+    written: Written,
+    push: Push,
+    checkpoint: str,
+    tmp_path: Path,
+) -> None:
+    """Spark aborts it, and runs the epoch again after a restart."""
+    marker = tmp_path / "failed"
+
+    class Unheard(StreamWriter):
+        def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
+            super().commit(messages, batchId)
+            if not marker.exists():
+                marker.touch()
+                raise RuntimeError("told to fail")
+
+    class Source(DefaultSource):
+        @classmethod
+        def name(cls) -> str:
+            return "skep-unheard"
+
+        def streamWriter(self, schema: Any, overwrite: bool) -> StreamWriter:  # noqa: N802
+            return Unheard(parse_options(self.options))
+
+    def run() -> None:
+        source = spark.readStream.format("skep").options(
+            url=url, queue=queue, startingOffsets="earliest", maxOffsetsPerTrigger=40
+        )
+        writer = source.load().writeStream.format("skep-unheard").options(url=url, queue=target)
+        query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+        assert query.awaitTermination(120)
+
+    spark.dataSource.register(Source)
+    pushed = push(100, 3)
+    with pytest.raises(StreamingQueryException):
+        run()
+    assert len(written()) == 40
+    run()
+
+    assert written() == [(name, data.decode()) for name, _, data in sorted(pushed)]
+
+
+def test_a_queue_is_not_overwritten(spark: SparkSession, url: str, target: str) -> None:
+    writer = numbers(spark, 1).write.format("skep").mode("overwrite")
+
     with pytest.raises(PySparkException, match="never overwritten"):
-        numbers(spark, 1).write.format("skep").mode(mode).options(url=url, queue=target).save()
+        writer.options(url=url, queue=target).save()
 
 
 def test_a_payload_that_is_no_text_is_refused_with_what_to_do(

@@ -65,6 +65,10 @@ class TailCache:
         self._forget_tail(partition)
         self._forget_read(partition)
 
+    def clear(self) -> None:
+        for partition in [*self._tails, *self._read]:
+            self.drop(partition)
+
     def _forget_tail(self, partition: int) -> None:
         for segment in self._tails.pop(partition, ()):
             del self._order[partition, segment.start]

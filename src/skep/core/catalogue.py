@@ -44,6 +44,14 @@ class Catalogue(Known):
         self.refresh_queue(queue)
         return queue
 
+    async def reload(self) -> None:
+        """Forget everything, and know what is stored."""
+        for queue in list(self.queues.values()):
+            self.drop_queue(queue)
+        self.dropped.clear()
+        self.cache.clear()
+        await self.load()
+
     def bound(self) -> None:
         """Let no lease and no retry last longer than it may, after the clock was set back."""
         now = self._store.clock.now()

@@ -30,6 +30,7 @@ class Following:
         self._catalogue = catalogue
         self._renewing = Renewing(store, catalogue)
         self._seen: dict[int, int] = {}
+        self._history = ""
         self._looking = asyncio.Lock()
         self._next: asyncio.Task[None] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -44,6 +45,7 @@ class Following:
     async def begin(self) -> None:
         """From here on news count: to be called before anything is loaded."""
         self._seen = await self._store.news_heads()
+        self._history = self._store.history
 
     def start(self, interval: float) -> None:
         if self._store.shared:
@@ -134,9 +136,19 @@ class Following:
             self._latest = now
         self._latest = max(self._latest, now)
 
+    async def _begin_anew(self, history: str) -> None:
+        """Nothing that was known counts: not even versions, which may have been given again."""
+        _log.warning("another server of the store has taken over: all of it is read again")
+        self._seen = await self._store.news_heads()
+        await self._catalogue.reload()
+        await self._store.accept_history(history)
+        self._history = history
+
     async def _look(self) -> None:
         async with self._looking:
             self._next = None
+            if self._store.history != self._history:
+                await self._begin_anew(self._store.history)
             news = await self._store.news(self._seen)
             if any(map(self._is_late, _firsts(news))):
                 await self._start_over()

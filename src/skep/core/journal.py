@@ -20,8 +20,8 @@ from skep.model.names import MILLISECOND, RESERVED, Instant, check_count, check_
 from skep.store.protocol import Store
 
 MAX_WAIT_MS = 60_000
-SEGMENTS = 64
-"""Read at a time: up to eight megabytes, and so quickly that nobody notices."""
+SEGMENTS = 32
+"""Read at a time, at least: up to four megabytes, and so quickly that nobody notices."""
 _MOST = 1 << 62
 
 

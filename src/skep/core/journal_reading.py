@@ -18,6 +18,9 @@ from skep.store.protocol import Store
 
 MAX_RANGES = 10_000
 MAX_SHARES = 100_000
+STEP = 4096
+"""Messages that make a step, if there are as many."""
+MOST_SEGMENTS = 1024
 
 
 class Some(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,12 +75,14 @@ class JournalReading:
         return self._steps(number, ranges, some)
 
     async def _steps(self, queue: int, ranges: Sequence[Range], some: Some) -> AsyncIterator[Step]:
+        limit = SEGMENTS
         for asked in ranges:
             at = asked.start
             while at < asked.end:
-                segments = await self._store.read_journal(queue, asked.lane, at, limit=SEGMENTS)
+                segments = await self._store.read_journal(queue, asked.lane, at, limit=limit)
                 step = await self._step(segments, Range(asked.lane, at, asked.end), some)
                 at = step.position
+                limit = _limit(segments)
                 yield step
 
     async def _step(self, segments: Sequence[Segment], rest: Range, some: Some) -> Step:
@@ -129,6 +134,14 @@ class JournalReading:
                 position=segment.position + low - segment.start,
                 columns=self._reading.in_the_clear(partition, columns),
             )
+
+
+def _limit(segments: Sequence[Segment]) -> int:
+    """How many segments to read next, so that it is worth a batch and nobody waits for it."""
+    messages = sum(len(segment.columns) for segment in segments)
+    if not messages:
+        return SEGMENTS
+    return max(SEGMENTS, min(MOST_SEGMENTS, STEP * len(segments) // messages))
 
 
 def _kept(segment: Segment, start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -44,10 +44,14 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Progress(msgspec.Struct, frozen=True, array_like=True):
-    """The last version, and how many of its chunks are published if not all are."""
+    """The last version, how many of its chunks are published if not all are, and whose app it is.
+
+    Versions of somebody else's app would count as published before he has written them.
+    """
 
     version: int
     done: int | None = None
+    owner: str | None = None
 
 
 class Decision(msgspec.Struct, frozen=True, array_like=True):
@@ -159,6 +163,18 @@ def put_progress(account: Account, progress: Progress, expected: int) -> EntryUp
     return EntryUpdate(space=account.space, key=account.app, value=value, expected=expected)
 
 
+def is_published(progress: Entry) -> bool:
+    """Whether all is published that was decided for an app."""
+    return _decode(progress, Progress).done is None
+
+
+def forget(progress: Entry) -> EntryUpdate:
+    """The app was never there, if it is still as it was read."""
+    return EntryUpdate(
+        space=progress.space, key=progress.key, value=None, expected=progress.version
+    )
+
+
 def put_decision(account: Account, decision: Decision | None) -> EntryUpdate:
     value = _encode(decision) if decision else None
     return EntryUpdate(space=DECISIONS, key=account.decision, value=value)
@@ -192,11 +208,10 @@ async def read_data(store: Store, pieces: Sequence[Piece]) -> list[bytes] | None
 
 
 async def read_all(store: Store, space: str, prefix: str = "") -> list[Entry]:
-    found: list[Entry] = []
-    after = ""
-    while page := await store.list_entries(space, prefix=prefix, after=after, limit=_PAGE):
-        found += page
-        after = page[-1].key
+    found = page = await store.list_entries(space, prefix=prefix, limit=_PAGE)
+    while len(page) == _PAGE:
+        page = await store.list_entries(space, prefix=prefix, after=page[-1].key, limit=_PAGE)
+        found = found + page
     return found
 
 

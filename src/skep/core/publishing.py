@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
+from msgspec.structs import replace
+
 from skep.core import ledger
 from skep.core.catalogue import Catalogue
 from skep.core.chunks import Group, decode
@@ -42,7 +44,9 @@ class Publishing:
         self._keys = keys
         self._limits = limits
 
-    async def publish(self, epoch: Epoch, known: int, staged: Sequence[Staged]) -> bool:
+    async def publish(
+        self, epoch: Epoch, owner: str | None, known: int, staged: Sequence[Staged]
+    ) -> bool:
         """Publish chunks as a version of an app, whose progress has the version ``known``.
 
         False, and nothing, if the chunks or the progress are no longer as they were read.
@@ -52,9 +56,12 @@ class Publishing:
         taken = [each.taken() for each in staged]
         if self._is_small(pieces):
             self._committer.check(sum(piece.size for piece in pieces))
-            return await self._publish_at_once(epoch, known, pieces, taken)
+            progress = ledger.put_progress(
+                epoch.account, Progress(epoch.number, owner=owner), known
+            )
+            return await self._publish_at_once(progress, pieces, taken)
         entries = (
-            ledger.put_progress(epoch.account, Progress(epoch.number, 0), known),
+            ledger.put_progress(epoch.account, Progress(epoch.number, 0, owner), known),
             ledger.put_decision(epoch.account, Decision(epoch.number, pieces)),
             *taken,
         )
@@ -72,11 +79,11 @@ class Publishing:
             progress, known = await ledger.read_progress(self._store, account)
             if progress is None or progress.done is None:
                 return progress, known
-            moved = await self._step(account, progress.done, known)
+            moved = await self._step(account, progress, progress.done, known)
             attempts = 0 if moved else attempts + 1
         raise Conflict(f"others keep publishing for {account.app!r}; try again")
 
-    async def _step(self, account: Account, done: int, known: int) -> bool:
+    async def _step(self, account: Account, progress: Progress, done: int, known: int) -> bool:
         decision = await ledger.read_decision(self._store, account)
         if decision is None:
             return False
@@ -87,8 +94,8 @@ class Publishing:
             return False
         done += len(pieces)
         is_last = done == len(decision.pieces)
-        progress = Progress(decision.version, None if is_last else done)
-        entries = [ledger.put_progress(account, progress, known), *ledger.drop_data(pieces)]
+        moved = replace(progress, version=decision.version, done=None if is_last else done)
+        entries = [ledger.put_progress(account, moved, known), *ledger.drop_data(pieces)]
         if is_last:
             entries.append(ledger.put_decision(account, None))
         return await self._commit(appends, entries)
@@ -99,12 +106,11 @@ class Publishing:
             raise Corrupted(f"a chunk that {account.app!r} has staged is missing; restore a backup")
 
     async def _publish_at_once(
-        self, epoch: Epoch, known: int, pieces: list[Piece], taken: list[EntryUpdate]
+        self, progress: EntryUpdate, pieces: list[Piece], taken: list[EntryUpdate]
     ) -> bool:
         appends = await self._appends(pieces)
         if appends is None:
             return False
-        progress = ledger.put_progress(epoch.account, Progress(epoch.number), known)
         room = Room()
         try:
             for name, count in _counts(pieces).items():

@@ -20,7 +20,15 @@ from skep.core.ledger import MAX_CHUNKS, Account, Epoch, Staged, check_epoch, ch
 from skep.core.limits import Limits
 from skep.core.publishing import ATTEMPTS, Publishing
 from skep.core.whole import Locks
-from skep.errors import Conflict, Invalid, NotFound, OutcomeUnknown, SkepError, Unavailable
+from skep.errors import (
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    SkepError,
+    Unavailable,
+)
 from skep.model.change import Applied, Change, EntryUpdate
 from skep.model.names import MAX_NUMBER, SECOND, check_count, check_label
 from skep.model.staged import Published, Rows, Stage
@@ -100,17 +108,20 @@ class Staging:
                 return len(rows)
         raise Conflict("others keep staging the same chunk; try again")
 
-    async def commit(self, app: str, version: int | None, stages: Sequence[Stage]) -> Published:
+    async def commit(
+        self, app: str, version: int | None, stages: Sequence[Stage], *, owner: str | None = None
+    ) -> Published:
         """Publish stages in the order given, as this version of the app, unless it has been.
 
-        All of it becomes visible, in one change if it is not too large, or nothing does.
+        All of it becomes visible, in one change if it is not too large, or nothing does. An app
+        belongs to who committed its first version.
         """
         self._catalogue.check_open()
         epoch = check_epoch(app, version)
         _check_stages(stages)
         if self._rests():
             raise Unavailable("pushing is in maintenance; try again later")
-        return await self._whole(self._commit(epoch, stages))
+        return await self._whole(self._commit(epoch, check_label("owner", owner), stages))
 
     async def abort(self, app: str, version: int | None, stages: Sequence[Stage]) -> None:
         """Drop stages, unless they are published or about to be."""
@@ -144,13 +155,15 @@ class Staging:
             if max(each.entry.updated_at for each in chunks) <= now - KEEP_STAGES:
                 await self._drop(chunks)
         for entry in await ledger.read_all(self._store, ledger.BATCHES):
-            if entry.updated_at <= now - KEEP_BATCHES:
-                await self._forget(Account(ledger.BATCHES, entry.key), entry.version)
+            if entry.updated_at <= now - KEEP_BATCHES and ledger.is_published(entry):
+                await self._write([ledger.forget(entry)])
 
-    async def _commit(self, epoch: Epoch, stages: Sequence[Stage]) -> Published:
+    async def _commit(self, epoch: Epoch, owner: str | None, stages: Sequence[Stage]) -> Published:
         async with self._busy.of(epoch.account):
             for _ in range(ATTEMPTS):
                 progress, known = await self._publishing.finish(epoch.account)
+                if progress is not None and progress.owner != owner:
+                    raise Forbidden(f"app {epoch.app!r} belongs to somebody else")
                 if progress is not None and epoch.number <= progress.version:
                     await self._drop(await self._of(epoch, stages))
                     # It may be so fresh that its sync is under way: this ends after that.
@@ -161,7 +174,7 @@ class Staging:
                     if (await ledger.read_progress(self._store, epoch.account))[1] != known:
                         continue  # another server has just published it
                     raise Conflict(problem)
-                if await self._publishing.publish(epoch, known, staged):
+                if await self._publishing.publish(epoch, owner, known, staged):
                     await self._publish_rest(epoch)
                     return Published(duplicate=False, rows=sum(stage.rows for stage in stages))
         raise Conflict(f"others keep writing for {epoch.app!r}; try again")
@@ -209,13 +222,6 @@ class Staging:
     async def _finish(self, account: Account) -> None:
         async with self._busy.of(account):
             await self._publishing.finish(account)
-
-    async def _forget(self, account: Account, version: int) -> None:
-        progress, known = await ledger.read_progress(self._store, account)
-        if progress and progress.done is None and known == version:
-            await self._write(
-                [EntryUpdate(space=account.space, key=account.app, value=None, expected=version)]
-            )
 
     async def _write(self, updates: Iterable[EntryUpdate]) -> bool:
         """False, and nothing, if something is no longer as it was read."""

@@ -1,5 +1,6 @@
 """A Spark session on this machine: quick to start, silent, and leaving nothing behind."""
 
+import atexit
 import os
 import re
 import shutil
@@ -102,8 +103,8 @@ def _settings(master: str) -> dict[str, str]:
 def _local() -> dict[str, str]:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Spark would put all this into the working directory.
-    room = Path(tempfile.gettempdir()) / f"skep-spark-{os.getuid()}"
-    room.mkdir(mode=0o700, exist_ok=True)
+    room = Path(tempfile.mkdtemp(prefix="skep-spark-"))
+    atexit.register(shutil.rmtree, room, ignore_errors=True)
     return {
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),

@@ -9,6 +9,10 @@ from skep.model.outbox import Enqueued
 class Alone:
     shared = False
     lane = 0
+    history = ""
+
+    async def accept_history(self, history: str) -> None:
+        """There is only one."""
 
     async def news_heads(self) -> dict[int, int]:
         return {}

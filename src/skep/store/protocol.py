@@ -150,6 +150,19 @@ class Store(Protocol):
 
     # News.
 
+    @property
+    def history(self) -> str:
+        """Names the course that events took.
+
+        It changes if the store may have gone back to an earlier state, as a standby has that
+        took over and had not heard of everything.
+        """
+        ...
+
+    async def accept_history(self, history: str) -> None:
+        """Go on from what is stored now; until then nothing is committed."""
+        ...
+
     async def news_heads(self) -> dict[int, int]:
         """The number of the last news of each lane."""
         ...

@@ -78,6 +78,8 @@ class Round:
         self._tails: dict[int, Tail] = {}
         self.now = now
         self.consumers: dict[tuple[int, int, str], Consumer] = {}
+        self.under_lease: set[tuple[int, int, str]] = set()
+        """Where the state that is stored must have a lease that lives."""
         self.transactions: dict[int, dict[str, Offset]] = {}
         """Where chosen ids are that this round appended, by partition."""
         self.dead_letters: dict[tuple[int, Offset, str], DeadLetter] = {}
@@ -98,7 +100,10 @@ class Round:
             return refusal
         outcome = Applied(tuple(map(self._append, change.appends)))
         for update in change.consumers:
-            self.consumers[update.queue, update.partition, update.group] = update.state
+            place = update.queue, update.partition, update.group
+            if update.under_lease and place not in self.consumers:
+                self.under_lease.add(place)
+            self.consumers[place] = update.state
         self._note(change)
         if change.key:
             self.recorded[change.key.name] = Recorded(change.key.fingerprint, outcome, self.now)

@@ -99,8 +99,6 @@ def _is_compressed(metadata: bytes) -> bool:
     """
     message = struct.unpack_from("<I", metadata)[0]
     header = _field(metadata, message, 2)
-    if not header:
-        return False
     batch = header + struct.unpack_from("<I", metadata, header)[0]
     return bool(_field(metadata, batch, 3))
 

@@ -39,7 +39,9 @@ async def commit(call: Call) -> Reply:
     body: CommitBody = call.body
     stages = to_stages(body)
     await _check_queues(call, stages)
-    done = await call.broker.staging.commit(body.app, body.version, stages)
+    done = await call.broker.staging.commit(
+        body.app, body.version, stages, owner=call.principal.subject
+    )
     return Reply(from_published(done))
 
 

@@ -39,6 +39,9 @@ class Database:
         self._writer: asyncpg.Connection | None = None
         self._writing = asyncio.Lock()
         self._closed = False
+        self.timeline = ""
+        """That of the server to which the last connection was made."""
+        self._accepted = ""
 
     async def fetch(self, name: str, *arguments: Any) -> list[asyncpg.Record]:
         """Read with one statement."""
@@ -82,6 +85,7 @@ class Database:
         so it is not asked behind a pooler.
         """
         async with self._writing, self._heeding_silence():
+            self._check_timeline()
             writer = self._writer
             if not self._pooled and writer is not None and not writer.is_closed():
                 done = await at_once(writer)
@@ -108,6 +112,7 @@ class Database:
         for left in reversed(range(TRIES)):
             try:
                 async with connect() as connection:
+                    self._check_timeline()
                     return await transact(connection, work, pooled=self._pooled)
             except Stale as error:
                 if not left:
@@ -171,9 +176,28 @@ class Database:
             )
             if not self._pooled:
                 await connection.fetch(QUERIES["settings"], False)
+            self.timeline = await _timeline(connection) or self.timeline
+            self._accepted = self._accepted or self.timeline
             return connection
         except (*DRIVER, ValueError) as error:
             raise Unavailable(f"no connection to PostgreSQL: {words(error)}") from error
+
+    def accept(self, timeline: str) -> None:
+        """Write on that timeline, too."""
+        self._accepted = timeline
+
+    def _check_timeline(self) -> None:
+        """What is known here may never have happened where a standby has taken over."""
+        if self.timeline != self._accepted:
+            raise Unavailable("PostgreSQL has been failed over, and is being read again")
+
+
+async def _timeline(connection: asyncpg.Connection) -> str | None:
+    try:
+        found: str | None = await connection.fetchval(QUERIES["timeline"])
+    except asyncpg.PostgresError:
+        return None
+    return found
 
 
 def split_url(url: str) -> tuple[str, bool]:

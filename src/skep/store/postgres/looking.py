@@ -23,7 +23,7 @@ async def look(connection: asyncpg.Connection, changes: Sequence[Change], lane: 
     if needs.partitions:
         await _lock_partitions(connection, known, lane)
     if needs.places:
-        await _lock_consumers(connection, known)
+        await _look_at_consumers(connection, known)
     if any(needs.hashes.values()):
         await _find_transaction_ids(connection, known)
     if needs.messages:
@@ -53,23 +53,21 @@ async def _look_beside(connection: asyncpg.Connection, known: Known) -> None:
 async def _lock_partitions(connection: asyncpg.Connection, known: Known, lane: Lane) -> None:
     asked = _in_range(known.needs.partitions)
     statement = QUERIES["lock_partitions"]
-    found = await connection.fetch(statement, lane.number, lane.owner, asked)
-    if not found:
+    if not await connection.fetch(statement, lane.number, lane.owner, asked):
         # Another server holds our lane by now, or somebody deleted its row.
         await lane.take(connection)
-        found = await connection.fetch(statement, lane.number, lane.owner, asked)
-    for row in found:
+        await connection.fetch(statement, lane.number, lane.owner, asked)
+    for row in await connection.fetch(QUERIES["locked_partitions"], lane.number, asked):
         known.now = max(known.now, row[9])
-        if row[10]:
-            partition = rows.to_partition(row)
-            known.partitions[partition.queue, partition.number] = partition
-            known.heads[partition.queue] = row[8]
+        partition = rows.to_partition(row)
+        known.partitions[partition.queue, partition.number] = partition
+        known.heads[partition.queue] = row[8]
     await lane.renew(connection)
 
 
-async def _lock_consumers(connection: asyncpg.Connection, known: Known) -> None:
+async def _look_at_consumers(connection: asyncpg.Connection, known: Known) -> None:
     asked = sorted(place for place in known.needs.places if place[2] <= MAX_NUMBER)
-    for row in await connection.fetch(QUERIES["lock_consumers"], *_turn(asked)):
+    for row in await connection.fetch(QUERIES["look_at_consumers"], *_turn(asked)):
         queue, group, partition = row[:3]
         known.now = max(known.now, row[8])
         if row[3] is not None:

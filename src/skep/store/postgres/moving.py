@@ -111,7 +111,6 @@ def _from_partition(partition: Partition) -> tuple[Any, ...]:
         partition.created_at,
         partition.start,
         partition.end,
-        partition.first_at,
         partition.newest_at,
     )
 

@@ -60,6 +60,16 @@ class Opening:
         self.lane = self._lane.number
         return database
 
+    @property
+    def history(self) -> str:
+        return self._database.timeline if self._database else ""
+
+    async def accept_history(self, history: str) -> None:
+        database = await self._db()
+        database.accept(history)
+        # What our lane told may not have been told.
+        await database.write(self._lane.take)
+
     async def _tidy(self, database: Database) -> None:
         """Finish what a crash interrupted. The kinds of rows that need it add their own."""
 

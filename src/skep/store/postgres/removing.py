@@ -1,6 +1,7 @@
 """How messages, partitions and queues leave PostgreSQL: in steps that hold nobody up."""
 
 from collections.abc import Iterable
+from functools import partial
 
 import asyncpg
 
@@ -21,7 +22,7 @@ class RemovingRows(LogRows):
     async def truncate(self, queue: int, partition: int, before: Offset, *, kind: str) -> Removal:
         async def work(connection: asyncpg.Connection) -> tuple[Removal, Happened]:
             known = await connection.fetch(QUERIES["lock_partition"], partition, queue)
-            gone = await _drop_oldest(connection, partition, before) if known else 0
+            gone = await _drop_oldest(connection, partition, known[0][0], before) if known else 0
             removal = Removal(
                 queue=queue,
                 partition=partition,
@@ -32,9 +33,8 @@ class RemovingRows(LogRows):
             if not gone:
                 return removal, Happened()
             await _record(connection, removal)
-            (left,) = await connection.fetch(QUERIES["lock_partition"], partition, queue)
-            now = rows.to_partition(left)
-            return removal, Happened(cut=(Cut(partition, now.start, now.first_at),))
+            (left,) = await connection.fetch(QUERIES["first_kept"], partition)
+            return removal, Happened(cut=(Cut(partition, left[0], left[1]),))
 
         return await self._write_and_tell(work)
 
@@ -78,8 +78,15 @@ class RemovingRows(LogRows):
         while ownerless := await database.fetch_all("ownerless_partitions", STEP):
             for number, queue in ownerless:
                 await _purge(database, number, queue)
+        for (queue,) in await database.fetch_all("ownerless_segments"):
+            while await database.write(partial(_drop_segments, queue)):
+                pass
         while await database.write(_drop_ownerless):
             pass
+
+
+async def _drop_segments(queue: int, connection: asyncpg.Connection) -> int:
+    return len(await connection.fetch(QUERIES["delete_ownerless_segments"], queue, STEP))
 
 
 async def _drop_ownerless(connection: asyncpg.Connection) -> int:
@@ -90,7 +97,7 @@ async def _drop_ownerless(connection: asyncpg.Connection) -> int:
 async def _purge(database: Database, partition: int, queue: int) -> None:
     async def work(connection: asyncpg.Connection) -> int:
         await connection.fetch(QUERIES["lock_partition"], partition, queue)
-        gone = await _drop_oldest(connection, partition, MAX_NUMBER)
+        gone = await _drop_oldest(connection, partition, 0, MAX_NUMBER)
         if not gone:
             await connection.execute(QUERIES["delete_partition"], partition)
         return gone
@@ -99,17 +106,21 @@ async def _purge(database: Database, partition: int, queue: int) -> None:
         pass
 
 
-async def _drop_oldest(connection: asyncpg.Connection, partition: int, before: Offset) -> int:
-    """Remove some segments that lie wholly before an offset; returns how many messages."""
-    found = await connection.fetch(QUERIES["oldest_segments"], partition, before, STEP)
+async def _drop_oldest(
+    connection: asyncpg.Connection, partition: int, first: Offset, before: Offset
+) -> int:
+    """Remove some segments from ``first`` on that lie wholly before an offset.
+
+    Returns how many messages.
+    """
+    found = await connection.fetch(QUERIES["oldest_segments"], partition, before, STEP, first)
     if not found:
         return 0
     start, end = found[0][0], found[-1][0] + found[-1][1]
-    await connection.execute(QUERIES["delete_segments"], partition, end)
-    for first, _, ids in found:
-        await _forget_ids(connection, partition, enumerate(from_texts(ids) or (), first))
+    await connection.execute(QUERIES["delete_segments"], partition, start, end)
+    for at, _, ids in found:
+        await _forget_ids(connection, partition, enumerate(from_texts(ids) or (), at))
     await _forget_traces(connection, partition, start, end)
-    await connection.execute(QUERIES["shorten_partition"], partition, end)
     return sum(messages for _, messages, _ in found)
 
 

@@ -8,13 +8,13 @@ from typing import NoReturn
 import asyncpg
 
 from skep.errors import Invalid, OutcomeUnknown
-from skep.model.change import Change, Commit
+from skep.model.change import Applied, Change, Commit
 from skep.store.clock import Clock
 from skep.store.postgres.looking import look
 from skep.store.postgres.moving import MovingRows
 from skep.store.postgres.news import encode, happened_in, tell
 from skep.store.postgres.outbox import OutboxRows
-from skep.store.postgres.recent import Recent, append
+from skep.store.postgres.recent import Recent, write_at_once
 from skep.store.postgres.writing import write
 from skep.store.protocol import StoreStats
 from skep.store.round import judge
@@ -33,7 +33,7 @@ class PostgresStore(MovingRows, OutboxRows):
         database = await self._db()
         try:
             done, told = await database.commit(
-                partial(self._commit, changes), at_once=partial(self._push, changes)
+                partial(self._commit, changes), at_once=partial(self._commit_at_once, changes)
             )
         except BaseException as error:
             self._recent.forget()
@@ -44,7 +44,7 @@ class PostgresStore(MovingRows, OutboxRows):
         self.lane = self._lane.number
         return done
 
-    async def _push(
+    async def _commit_at_once(
         self, changes: Sequence[Change], connection: asyncpg.Connection
     ) -> tuple[Commit, int | None] | None:
         """Commit by memory and in one statement; None, and nothing, if that cannot be."""
@@ -53,13 +53,16 @@ class PostgresStore(MovingRows, OutboxRows):
             return None
         now = self.clock.now()
         round_, outcomes = judge(known, changes, lane=self._lane.number, now=now)
+        if not all(isinstance(outcome, Applied) for outcome in outcomes):
+            # What memory refuses the database may know better.
+            return None
         segments = round_.segments()
         told = encode(happened_in(changes, outcomes, segments, ()))
-        number = await append(connection, round_, segments, known, self._lane, told)
+        number = await write_at_once(connection, round_, segments, known, self._lane, told)
         if number is None:
             self._recent.forget()
             return None
-        self._recent.learn(round_.partitions(), round_.heads)
+        self._recent.learn(round_, known.subscriptions)
         return Commit(outcomes, segments), number
 
     async def _commit(
@@ -71,13 +74,17 @@ class PostgresStore(MovingRows, OutboxRows):
         lane = self._lane.number
         round_, outcomes = judge(known, changes, lane=lane, now=now)
         segments = round_.segments()
-        await write(connection, round_, segments, known, lane)
+        await write(connection, round_, segments, known)
         spaces = [space for space, _ in round_.entries]
         happened = happened_in(changes, outcomes, segments, spaces)
         told = await tell(connection, self._lane, happened)
         # If it is not committed in the end, all of it is forgotten.
-        self._recent.learn(round_.partitions(), round_.heads)
+        self._recent.learn(round_, known.subscriptions)
         return Commit(outcomes, segments), told
+
+    async def accept_history(self, history: str) -> None:
+        self._recent.forget()
+        await super().accept_history(history)
 
     async def stats(self) -> StoreStats:
         (found,) = await (await self._db()).fetch_all("statistics")

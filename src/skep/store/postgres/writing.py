@@ -17,11 +17,10 @@ from skep.store.round import Round
 
 
 async def write(
-    connection: asyncpg.Connection, round_: Round, segments: list[Segment], known: Known, lane: int
+    connection: asyncpg.Connection, round_: Round, segments: list[Segment], known: Known
 ) -> None:
     if segments:
         await copy_segments(connection, segments)
-        await _move_partitions(connection, round_, lane)
     if any(round_.transactions.values()):
         await _put_transaction_ids(connection, round_, known)
     if round_.consumers:
@@ -56,20 +55,6 @@ async def copy_segments(connection: asyncpg.Connection, segments: list[Segment])
     )
 
 
-async def _move_partitions(connection: asyncpg.Connection, round_: Round, lane: int) -> None:
-    moved = round_.partitions()
-    await connection.execute(
-        QUERIES["move_partitions"],
-        [partition.number for partition in moved],
-        [partition.end for partition in moved],
-        [partition.first_at for partition in moved],
-        [partition.newest_at for partition in moved],
-        lane,
-        list(round_.heads),
-        list(round_.heads.values()),
-    )
-
-
 async def _put_transaction_ids(connection: asyncpg.Connection, round_: Round, known: Known) -> None:
     hashes = known.needs.hashes
     # In the order of the index: what lies together there is written together.
@@ -96,24 +81,33 @@ async def copy_ids(
 
 
 async def _put_consumers(connection: asyncpg.Connection, round_: Round, known: Known) -> None:
-    locked: list[tuple[Any, ...]] = []
-    new: list[tuple[Any, ...]] = []
-    for place, state in round_.consumers.items():
-        queue, partition, group = place
+    old, replaced, new = [], [], []
+    for (queue, partition, group), state in sorted(round_.consumers.items()):
         subscription = known.subscriptions[queue, group].id
         row = queue, group, partition, subscription, *rows.from_consumer(state)
-        (locked if place in known.consumers else new).append(row)
-    await put(connection, "update_consumers", locked)
+        before = known.consumers.get((queue, partition, group))
+        if before is None:
+            new.append(row)
+        else:
+            old.append((queue, group, partition, subscription, before.version))
+            replaced.append(row)
+    if old:
+        columns = [list(column) for column in zip(*old, strict=True)]
+        gone = await connection.fetchval(QUERIES["replace_consumers"], *columns, replaced)
+        if gone != len(old):
+            raise Raced("a consumer's state was replaced by another server")
     await insert_consumers(connection, new)
 
 
 async def insert_consumers(connection: asyncpg.Connection, new: Sequence[Sequence[Any]]) -> None:
     """Make rows that were not there; raises ``Raced`` if somebody else has just made one."""
-    if new:
-        columns = [list(column) for column in zip(*new, strict=True)]
-        made = await connection.fetch(QUERIES["insert_consumers"], *columns)
-        if len(made) != len(new):
-            raise Raced("a consumer's row was made by another server")
+    if not new:
+        return
+    places = [f"{queue}/{partition}/{group}" for queue, group, partition, *_ in new]
+    await connection.fetch(QUERIES["lock_first_consumers"], sorted(places))
+    made = await connection.fetch(QUERIES["insert_consumers"], list(new))
+    if len(made) != len(new):
+        raise Raced("a consumer's row was made by another server")
 
 
 async def _put_letters(connection: asyncpg.Connection, round_: Round) -> None:

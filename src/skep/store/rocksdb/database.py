@@ -112,13 +112,12 @@ class Database:
         self._scans.add(entries)
         return entries
 
-    def get_segment(self, key: bytes) -> bytes | None:
+    def get_segments(self, keys: Sequence[bytes]) -> list[bytes | None]:
         self._check_open()
         try:
-            value: bytes | None = self._segments.get(key)
+            return list(self._segments.get(list(keys)) or ())
         except Exception as error:
             raise _unreadable(error) from error
-        return value
 
     def write(self, batch: WriteBatch) -> None:
         """Apply the batch at once and whole; it is durable after the next ``sync``."""

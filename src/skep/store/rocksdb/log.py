@@ -60,10 +60,12 @@ class LogRows(CatalogueRows):
         else:
             holding = next(self._db.scan(first, at + b"\x00", backwards=True), (at, b""))
             entries = self._db.scan(holding[0], behind)
-        segments = (self._segment_at(*keys.unpack_pair(value)) for _, value in entries)
+        # The first may end before the position.
+        places = [place for _, place in islice(entries, limit + (not backwards))]
+        segments = self._segments_at(places)
         if not backwards:
-            segments = (s for s in segments if s.position + len(s.columns) > position)
-        return list(islice(segments, limit))
+            segments = [s for s in segments if s.position + len(s.columns) > position]
+        return segments[:limit]
 
     def find_offsets(self, partition: int, ids: Sequence[str]) -> list[Offset | None]:
         values = self._db.get_many(keys.transaction_keys(partition, ids))
@@ -91,9 +93,12 @@ class LogRows(CatalogueRows):
             if trace is not None:
                 batch.put(keys.trace_id_key(trace, partition, start + index), b"")
 
-    def _segment_at(self, partition: int, start: Offset) -> Segment:
-        key = keys.segment_key(partition, start)
-        value = self._db.get_segment(key)
-        if value is None:
-            raise Corrupted(f"the journal names a segment that is missing: {partition}/{start}")
-        return columns.decode(key, value)
+    def _segments_at(self, places: Sequence[bytes]) -> list[Segment]:
+        """The segments that entries of the journal name, by their keys."""
+        found: list[Segment] = []
+        for key, value in zip(places, self._db.get_segments(places), strict=True):
+            if value is None:
+                partition, start = keys.unpack_pair(key)
+                raise Corrupted(f"the journal names a segment that is missing: {partition}/{start}")
+            found.append(columns.decode(key, value))
+        return found

@@ -39,8 +39,10 @@ CREATE TABLE queen.queue (
     created_at                  bigint NOT NULL
 );
 
--- The row that a push locks. No index holds a column that a push changes, and every page has
--- room for the next version of its rows: the update stays on the page and touches no index.
+-- The row that a push locks, and does not change: where a partition ends is where its last segment
+-- does. A row that is updated all the time has ever more versions while somebody somewhere holds a
+-- snapshot, and who looks for it has to go through all of them. ``end_offset`` and ``newest_at``
+-- are those of the last segment that was removed.
 CREATE TABLE queen.partition (
     number       bigint PRIMARY KEY,
     queue        bigint NOT NULL,
@@ -48,10 +50,9 @@ CREATE TABLE queen.partition (
     created_at   bigint NOT NULL,
     start_offset bigint NOT NULL DEFAULT 0,
     end_offset   bigint NOT NULL DEFAULT 0,
-    first_at     bigint NOT NULL DEFAULT 0,
     newest_at    bigint NOT NULL DEFAULT 0,
     UNIQUE (queue, name)
-) WITH (fillfactor = 50);
+);
 
 -- Consecutive messages of a partition, appended by one commit. The n-th entry of each array
 -- belongs to the n-th message; an array that nobody filled is NULL. ``flags`` has a byte per
@@ -116,7 +117,8 @@ CREATE TABLE queen.subscription (
 );
 
 -- A group's state in a partition: valid while ``subscription`` is the id of the group's own.
--- The row is written with every pop and every ack, by its key, and touches no index.
+-- Every pop and every ack makes a row of the next version and deletes the one before, so the newest
+-- is found at once, however many old ones a snapshot keeps.
 CREATE TABLE queen.consumer (
     queue             bigint NOT NULL,
     consumer_group    text COLLATE "C" NOT NULL,
@@ -139,8 +141,8 @@ CREATE TABLE queen.consumer (
     messages_consumed bigint NOT NULL,
     batches_consumed  bigint NOT NULL,
     last_consumed_at  bigint NOT NULL,
-    PRIMARY KEY (queue, consumer_group, partition)
-) WITH (fillfactor = 50);
+    PRIMARY KEY (queue, consumer_group, partition, subscription, version)
+);
 
 CREATE TABLE queen.dead_letter (
     queue          bigint NOT NULL,
@@ -221,10 +223,28 @@ CREATE TABLE queen.lane (
     expires_at timestamptz NOT NULL
 ) WITH (fillfactor = 50);
 
--- How many messages were ever committed to a queue through a lane.
+-- How far a lane was in a queue when the last of its segments was removed: if there are others,
+-- it is where the last of them ends.
 CREATE TABLE queen.lane_head (
     queue    bigint NOT NULL,
     lane     integer NOT NULL,
     position bigint NOT NULL,
     PRIMARY KEY (queue, lane)
-) WITH (fillfactor = 50);
+);
+
+-- Partitions as they are. Of one table, so that a row can be deleted from it.
+CREATE VIEW queen.partition_state AS
+SELECT p.number, p.queue, p.name, p.created_at, p.start_offset,
+       greatest(p.end_offset, (
+           SELECT s.start_offset + s.messages FROM queen.segment AS s
+            WHERE s.partition = p.number
+            ORDER BY s.start_offset DESC LIMIT 1)) AS end_offset,
+       coalesce((
+           SELECT s.created_at FROM queen.segment AS s
+            WHERE s.partition = p.number AND s.start_offset >= p.start_offset
+            ORDER BY s.start_offset LIMIT 1), 0) AS first_at,
+       greatest(p.newest_at, (
+           SELECT s.created_at FROM queen.segment AS s
+            WHERE s.partition = p.number
+            ORDER BY s.start_offset DESC LIMIT 1)) AS newest_at
+  FROM queen.partition AS p;

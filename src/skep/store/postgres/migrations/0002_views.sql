@@ -51,7 +51,7 @@ SELECT queen.partition_id(number) AS id, queen.queue_id(queue) AS queue_id, numb
        queen.instant(created_at) AS created_at,
        queen.instant(greatest(newest_at, created_at)) AS last_activity,
        start_offset, end_offset
-  FROM queen.partition;
+  FROM queen.partition_state;
 
 CREATE VIEW queen.messages AS
 SELECT queen.message_id(s.partition, s.start_offset + m.n - 1) AS id,
@@ -99,7 +99,7 @@ SELECT queen.partition_id(p.number) AS partition_id,
            - queen.count_ranges(coalesce(c.acked, '[]')) AS pending_estimate,
        queen.instant(s.created_at) AS created_at
   FROM queen.subscription AS s
-  JOIN queen.partition AS p ON p.queue = s.queue
+  JOIN queen.partition_state AS p ON p.queue = s.queue
   LEFT JOIN queen.consumer AS c
        ON c.queue = s.queue AND c.consumer_group = s.consumer_group
       AND c.partition = p.number AND c.subscription = s.id;
@@ -152,7 +152,7 @@ SELECT q.name AS queue_name,
          FROM (
               SELECT sum(p.end_offset - greatest(p.start_offset, coalesce(c.cursor_offset, 0))
                          - queen.count_ranges(coalesce(c.acked, '[]'))) AS backlog
-                FROM queen.partition AS p
+                FROM queen.partition_state AS p
                 LEFT JOIN queen.subscription AS s ON s.queue = p.queue
                 LEFT JOIN queen.consumer AS c
                      ON c.queue = s.queue AND c.consumer_group = s.consumer_group

@@ -38,19 +38,19 @@ SELECT nextval('queen.number'), $1, asked.name, $3
  WHERE EXISTS (SELECT FROM queen.queue WHERE number = $1)
    AND NOT EXISTS (SELECT FROM queen.partition AS p WHERE p.queue = $1 AND p.name = asked.name)
     ON CONFLICT (queue, name) DO NOTHING
-RETURNING number, queue, name, created_at, start_offset, end_offset, first_at, newest_at;
+RETURNING number, queue, name, created_at, start_offset, end_offset, 0, newest_at;
 
 -- name: partitions_named
 SELECT p.number, p.queue, p.name, p.created_at, p.start_offset, p.end_offset, p.first_at,
        p.newest_at
-  FROM queen.partition AS p
+  FROM queen.partition_state AS p
   JOIN queen.queue AS q ON q.number = p.queue
  WHERE p.queue = $1 AND p.name = ANY ($2::text[]);
 
 -- name: partitions
 SELECT p.number, p.queue, p.name, p.created_at, p.start_offset, p.end_offset, p.first_at,
        p.newest_at
-  FROM queen.partition AS p
+  FROM queen.partition_state AS p
   JOIN queen.queue AS q ON q.number = p.queue
  WHERE p.queue = $1
  ORDER BY p.number;

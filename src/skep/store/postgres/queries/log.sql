@@ -38,7 +38,9 @@ SELECT at_offset FROM queen.transaction_id WHERE partition = $1 AND hash = $2;
 -- name: offset_at
 -- Halve the stretch of offsets until nothing is left between what is older and what is not.
 WITH RECURSIVE stretch (low, high) AS (
-    SELECT (SELECT s.start_offset FROM queen.segment AS s WHERE s.partition = $1
+    SELECT (SELECT s.start_offset FROM queen.segment AS s
+             WHERE s.partition = $1 AND s.start_offset >= (
+                   SELECT p.start_offset FROM queen.partition AS p WHERE p.number = $1)
              ORDER BY s.start_offset LIMIT 1),
            (SELECT s.start_offset + s.messages FROM queen.segment AS s WHERE s.partition = $1
              ORDER BY s.start_offset DESC LIMIT 1)
@@ -67,9 +69,26 @@ SELECT s.partition, s.start_offset + m.n - 1
  LIMIT $2;
 
 -- name: heads
-SELECT h.lane, h.position FROM queen.lane_head AS h
-  JOIN queen.queue AS q ON q.number = h.queue
- WHERE h.queue = $1;
+-- The last segment of each lane, from the highest lane down, and what was removed.
+WITH RECURSIVE last (lane, position) AS (
+    (SELECT s.lane, s.position + s.messages FROM queen.segment AS s
+      WHERE s.queue = $1
+      ORDER BY s.lane DESC, s.position DESC LIMIT 1)
+    UNION ALL
+    SELECT n.lane, n.position
+      FROM last
+     CROSS JOIN LATERAL (
+           SELECT s.lane, s.position + s.messages AS position FROM queen.segment AS s
+            WHERE s.queue = $1 AND s.lane < last.lane
+            ORDER BY s.lane DESC, s.position DESC LIMIT 1
+           ) AS n
+)
+SELECT each.lane, max(each.position)
+  FROM (SELECT lane, position FROM last
+         UNION ALL
+        SELECT lane, position FROM queen.lane_head WHERE queue = $1) AS each
+ WHERE EXISTS (SELECT FROM queen.queue WHERE number = $1)
+ GROUP BY each.lane;
 
 -- name: read_journal
 SELECT s.partition, s.start_offset, s.queue, s.lane, s.position, s.messages, s.size, s.created_at,

@@ -1,59 +1,63 @@
 -- What a commit must know, and lock, before it judges its changes. Rows are locked in one order
--- by everybody: the lane, partitions by number, consumers by their key, dead letters by number,
--- rows of the outbox, entries by their key.
+-- by everybody: the lane, partitions by number, dead letters by number, rows of the outbox, entries
+-- by their key; and states of consumers, by their key, when they are replaced.
 
 -- name: lock_partitions
--- The partitions of these numbers whose queues exist, with where the lane stands in each queue,
--- and whether the lane is still ours. The time of the last row is after all locks were taken.
+-- Lock the partitions of these numbers, if the lane is still ours: if not, nothing comes back.
 WITH held AS MATERIALIZED (
     SELECT number FROM queen.lane WHERE number = $1 AND owner = $2 FOR NO KEY UPDATE
 ), locked AS MATERIALIZED (
-    SELECT * FROM queen.partition
+    SELECT number FROM queen.partition
      WHERE number = ANY ($3::bigint[]) AND EXISTS (SELECT FROM held)
      ORDER BY number
        FOR NO KEY UPDATE
 )
-SELECT locked.number, locked.queue, locked.name, locked.created_at, locked.start_offset,
-       locked.end_offset, locked.first_at, locked.newest_at,
-       -- A head that somebody deleted is found again behind the last segment.
-       coalesce(head.position, (
-           SELECT s.position + s.messages FROM queen.segment AS s
-            WHERE s.queue = locked.queue AND s.lane = $1
-            ORDER BY s.position DESC LIMIT 1
-       ), 0) AS head,
-       (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
-       queue.number IS NOT NULL AS has_queue
-  FROM held
-  LEFT JOIN locked ON true
-  LEFT JOIN queen.queue AS queue ON queue.number = locked.queue
-  LEFT JOIN queen.lane_head AS head ON head.queue = locked.queue AND head.lane = $1;
+SELECT (SELECT count(*) FROM locked) FROM held;
 
--- name: lock_consumers
--- For each place asked: the group's subscription, whether the partition is there, the state.
+-- name: locked_partitions
+-- Partitions that are locked and whose queues exist, with where the lane stands in each queue. This
+-- is asked by itself: a statement that waited for a lock does not see what it waited for.
 WITH asked AS MATERIALIZED (
-    SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS a (queue, consumer_group, partition)
-), locked AS MATERIALIZED (
-    SELECT consumer.*
-      FROM asked
-      JOIN queen.consumer AS consumer USING (queue, consumer_group, partition)
-     ORDER BY consumer.queue, consumer.consumer_group, consumer.partition
-       FOR NO KEY UPDATE OF consumer
+    SELECT p.* FROM queen.partition_state AS p
+     WHERE p.number = ANY ($2::bigint[])
+       AND EXISTS (SELECT FROM queen.queue AS q WHERE q.number = p.queue)
+), heads AS MATERIALIZED (
+    SELECT a.queue, greatest(head.position, last.position, 0) AS position
+      FROM (SELECT DISTINCT queue FROM asked) AS a
+      LEFT JOIN queen.lane_head AS head ON head.queue = a.queue AND head.lane = $1
+      LEFT JOIN LATERAL (
+           SELECT s.position + s.messages AS position FROM queen.segment AS s
+            WHERE s.queue = a.queue AND s.lane = $1
+            ORDER BY s.position DESC LIMIT 1
+           ) AS last ON true
 )
+SELECT a.number, a.queue, a.name, a.created_at, a.start_offset, a.end_offset, a.first_at,
+       a.newest_at, heads.position,
+       (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now
+  FROM asked AS a
+  JOIN heads ON heads.queue = a.queue;
+
+-- name: look_at_consumers
+-- For each place asked: the group's subscription, whether the partition is there, the state. Nothing
+-- is locked: who replaces a state says which version it had.
 SELECT asked.queue, asked.consumer_group, asked.partition, subscription.id, subscription.mode,
        subscription.from_at, subscription.created_at,
        EXISTS (SELECT FROM queen.partition AS p JOIN queen.queue AS q ON q.number = p.queue
                 WHERE p.number = asked.partition AND p.queue = asked.queue),
        (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-       locked.version, locked.cursor_offset, locked.acked, locked.run_end, locked.attempt,
-       locked.retries, locked.ready_at, locked.oldest_at, locked.lease_id, locked.granted_at,
-       locked.expires_at, locked.next_at, locked.completed, locked.failed,
-       locked.messages_consumed, locked.batches_consumed, locked.last_consumed_at
-  FROM asked
+       newest.version, newest.cursor_offset, newest.acked, newest.run_end, newest.attempt,
+       newest.retries, newest.ready_at, newest.oldest_at, newest.lease_id, newest.granted_at,
+       newest.expires_at, newest.next_at, newest.completed, newest.failed,
+       newest.messages_consumed, newest.batches_consumed, newest.last_consumed_at
+  FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS asked (queue, consumer_group, partition)
   LEFT JOIN queen.subscription AS subscription
        ON subscription.queue = asked.queue AND subscription.consumer_group = asked.consumer_group
-  LEFT JOIN locked
-       ON locked.queue = asked.queue AND locked.consumer_group = asked.consumer_group
-      AND locked.partition = asked.partition AND locked.subscription = subscription.id;
+  LEFT JOIN LATERAL (
+       SELECT c.* FROM queen.consumer AS c
+        WHERE c.queue = asked.queue AND c.consumer_group = asked.consumer_group
+          AND c.partition = asked.partition AND c.subscription = subscription.id
+        ORDER BY c.version DESC LIMIT 1
+       ) AS newest ON true;
 
 -- name: known_transaction_ids
 -- Asked when the partitions are locked, so nobody can add one behind our back.

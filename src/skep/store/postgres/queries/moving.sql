@@ -22,10 +22,9 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $
        encryption_enabled = excluded.encryption_enabled, created_at = excluded.created_at;
 
 -- name: load_partitions
-INSERT INTO queen.partition (number, queue, name, created_at, start_offset, end_offset, first_at,
-       newest_at)
+INSERT INTO queen.partition (number, queue, name, created_at, start_offset, end_offset, newest_at)
 SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[],
-                     $6::bigint[], $7::bigint[], $8::bigint[]);
+                     $6::bigint[], $7::bigint[]);
 
 -- name: load_subscriptions
 INSERT INTO queen.subscription (queue, consumer_group, id, mode, from_at, created_at)

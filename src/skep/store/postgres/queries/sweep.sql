@@ -1,20 +1,38 @@
 -- How messages, partitions and queues leave: in steps that hold nobody up.
 
 -- name: lock_partition
-SELECT number, queue, name, created_at, start_offset, end_offset, first_at, newest_at
-  FROM queen.partition
+SELECT start_offset FROM queen.partition
  WHERE number = $1 AND queue = $2
    FOR NO KEY UPDATE;
+
+-- name: first_kept
+SELECT start_offset, first_at FROM queen.partition_state WHERE number = $1;
 
 -- name: oldest_segments
 -- The oldest segments that lie wholly before an offset, without their payloads.
 SELECT s.start_offset, s.messages, s.transaction_ids
-  FROM (SELECT * FROM queen.segment WHERE partition = $1 ORDER BY start_offset LIMIT $3) AS s
+  FROM (SELECT * FROM queen.segment
+         WHERE partition = $1 AND start_offset >= $4
+         ORDER BY start_offset LIMIT $3) AS s
  WHERE s.start_offset + s.messages <= $2
  ORDER BY s.start_offset;
 
 -- name: delete_segments
-DELETE FROM queen.segment WHERE partition = $1 AND start_offset < $2;
+-- What lies between two offsets, and with it where the partition and the lanes stand at least.
+WITH gone AS (
+    DELETE FROM queen.segment
+     WHERE partition = $1 AND start_offset >= $2 AND start_offset < $3
+    RETURNING queue, lane, position + messages AS position, created_at
+), heads AS (
+    INSERT INTO queen.lane_head AS known (queue, lane, position)
+    SELECT queue, lane, max(position) FROM gone GROUP BY queue, lane ORDER BY queue, lane
+        ON CONFLICT (queue, lane) DO UPDATE
+       SET position = greatest(known.position, excluded.position)
+)
+UPDATE queen.partition AS p
+   SET start_offset = $3, end_offset = greatest(p.end_offset, $3),
+       newest_at = greatest(p.newest_at, (SELECT max(created_at) FROM gone))
+ WHERE p.number = $1;
 
 -- name: delete_transaction_ids
 -- A replayed dead letter may have taken an id over: then it stays.
@@ -30,13 +48,6 @@ DELETE FROM queen.trace_name AS n
 
 -- name: delete_trace_events
 DELETE FROM queen.trace_event WHERE partition = $1 AND at_offset >= $2 AND at_offset < $3;
-
--- name: shorten_partition
-UPDATE queen.partition AS p
-   SET start_offset = $2, first_at = coalesce((
-       SELECT s.created_at FROM queen.segment AS s WHERE s.partition = $1
-        ORDER BY s.start_offset LIMIT 1), 0)
- WHERE p.number = $1;
 
 -- name: replace_segment
 UPDATE queen.segment
@@ -77,6 +88,26 @@ SELECT p.number, p.queue FROM queen.partition AS p
  ORDER BY p.number
  LIMIT $1;
 
+-- name: ownerless_segments
+-- Queues that are gone and have segments left, because somebody deleted their partitions by hand.
+-- From one queue to the next in the index, however many segments lie between them.
+WITH RECURSIVE of (queue) AS (
+    (SELECT s.queue FROM queen.segment AS s ORDER BY s.queue DESC LIMIT 1)
+    UNION ALL
+    SELECT n.queue
+      FROM of
+     CROSS JOIN LATERAL (
+           SELECT s.queue FROM queen.segment AS s WHERE s.queue < of.queue
+            ORDER BY s.queue DESC LIMIT 1
+           ) AS n
+)
+SELECT of.queue FROM of WHERE NOT EXISTS (SELECT FROM queen.queue AS q WHERE q.number = of.queue);
+
+-- name: delete_ownerless_segments
+DELETE FROM queen.segment WHERE ctid = ANY (ARRAY(
+    SELECT s.ctid FROM queen.segment AS s WHERE s.queue = $1 LIMIT $2))
+RETURNING 1;
+
 -- name: delete_partition
 DELETE FROM queen.partition WHERE number = $1;
 
@@ -90,7 +121,9 @@ WITH subscriptions AS (
 ), consumers AS (
     DELETE FROM queen.consumer WHERE ctid = ANY (ARRAY(
         SELECT c.ctid FROM queen.consumer AS c
-         WHERE NOT EXISTS (SELECT FROM queen.queue AS q WHERE q.number = c.queue) LIMIT $1))
+         WHERE NOT EXISTS (SELECT FROM queen.subscription AS s
+                            WHERE s.queue = c.queue AND s.consumer_group = c.consumer_group
+                              AND s.id = c.subscription) LIMIT $1))
     RETURNING 1
 ), heads AS (
     DELETE FROM queen.lane_head WHERE ctid = ANY (ARRAY(

@@ -3,6 +3,11 @@
 -- name: begin
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 
+-- name: timeline
+-- It is another one after every failover. Not every kind of PostgreSQL tells.
+SELECT CASE WHEN NOT pg_is_in_recovery()
+            THEN substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) END;
+
 -- name: settings
 -- For this transaction only, or for the whole connection. Everything we do is by key: a plan that
 -- was made while a table was small, and is kept, must not read the whole of it later. What was

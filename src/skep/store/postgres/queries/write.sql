@@ -1,67 +1,39 @@
 -- What a commit writes. Segments are not here: they are copied in.
 
--- name: move_partitions
--- The new ends of partitions, and how far the lane is in each of their queues.
-WITH moved AS (
-    UPDATE queen.partition AS p
-       SET end_offset = a.end_offset, first_at = a.first_at, newest_at = a.newest_at
-      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[])
-           AS a (number, end_offset, first_at, newest_at)
-     WHERE p.number = a.number
-)
-INSERT INTO queen.lane_head (queue, lane, position)
-SELECT a.queue, $5, a.position FROM unnest($6::bigint[], $7::bigint[]) AS a (queue, position)
-    ON CONFLICT (queue, lane) DO UPDATE SET position = excluded.position;
-
 -- name: put_transaction_ids
 -- A replayed dead letter takes its id over.
 INSERT INTO queen.transaction_id (partition, hash, at_offset)
 SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bigint[])
     ON CONFLICT (partition, hash) DO UPDATE SET at_offset = excluded.at_offset;
 
--- name: update_consumers
--- States whose rows are locked.
-UPDATE queen.consumer AS c
-   SET version = a.version, cursor_offset = a.cursor_offset, acked = a.acked,
-       run_end = a.run_end, attempt = a.attempt, retries = a.retries, ready_at = a.ready_at,
-       oldest_at = a.oldest_at, lease_id = a.lease_id, granted_at = a.granted_at,
-       expires_at = a.expires_at, next_at = a.next_at, completed = a.completed,
-       failed = a.failed, messages_consumed = a.messages_consumed,
-       batches_consumed = a.batches_consumed, last_consumed_at = a.last_consumed_at
-  FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[],
-              $7::text[], $8::bigint[], $9::integer[], $10::integer[], $11::bigint[],
-              $12::bigint[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[],
-              $17::bigint[], $18::text[], $19::bigint[], $20::bigint[], $21::bigint[])
-       AS a (queue, consumer_group, partition, subscription, version, cursor_offset, acked,
-             run_end, attempt, retries, ready_at, oldest_at, lease_id, granted_at, expires_at,
-             next_at, completed, failed, messages_consumed, batches_consumed, last_consumed_at)
- WHERE c.queue = a.queue AND c.consumer_group = a.consumer_group AND c.partition = a.partition;
+-- name: replace_consumers
+-- New states in place of those of certain versions; says how many of these were there.
+WITH gone AS (
+    DELETE FROM queen.consumer AS c
+     USING unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[], $5::bigint[])
+           AS a (queue, consumer_group, partition, subscription, version)
+     WHERE c.queue = a.queue AND c.consumer_group = a.consumer_group
+       AND c.partition = a.partition AND c.subscription = a.subscription
+       AND c.version = a.version
+    RETURNING 1
+), made AS (
+    INSERT INTO queen.consumer SELECT * FROM unnest($6::queen.consumer[])
+)
+SELECT count(*) FROM gone;
+
+-- name: lock_first_consumers
+-- There is no row to lock yet, and two that are made at once need not have the same version.
+SELECT pg_advisory_xact_lock(hashtextextended(a.place, 0))
+  FROM unnest($1::text[]) AS a (place);
 
 -- name: insert_consumers
--- States that had no row to lock, or one of a subscription that is no more. If somebody made one
--- in the meantime, fewer rows come back than were sent.
-INSERT INTO queen.consumer AS known
-SELECT a.*
-  FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[],
-              $7::text[], $8::bigint[], $9::integer[], $10::integer[], $11::bigint[],
-              $12::bigint[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[],
-              $17::bigint[], $18::text[], $19::bigint[], $20::bigint[], $21::bigint[])
-       AS a (queue, consumer_group, partition, subscription, version, cursor_offset, acked,
-             run_end, attempt, retries, ready_at, oldest_at, lease_id, granted_at, expires_at,
-             next_at, completed, failed, messages_consumed, batches_consumed, last_consumed_at)
- ORDER BY a.queue, a.consumer_group, a.partition
-    ON CONFLICT (queue, consumer_group, partition) DO UPDATE
-   SET subscription = excluded.subscription, version = excluded.version,
-       cursor_offset = excluded.cursor_offset, acked = excluded.acked,
-       run_end = excluded.run_end, attempt = excluded.attempt, retries = excluded.retries,
-       ready_at = excluded.ready_at, oldest_at = excluded.oldest_at,
-       lease_id = excluded.lease_id, granted_at = excluded.granted_at,
-       expires_at = excluded.expires_at, next_at = excluded.next_at,
-       completed = excluded.completed, failed = excluded.failed,
-       messages_consumed = excluded.messages_consumed,
-       batches_consumed = excluded.batches_consumed,
-       last_consumed_at = excluded.last_consumed_at
- WHERE known.subscription <> excluded.subscription
+-- States that had no row. If somebody made one in the meantime, fewer rows come back than were sent.
+INSERT INTO queen.consumer
+SELECT a.* FROM unnest($1::queen.consumer[]) AS a
+ WHERE NOT EXISTS (
+       SELECT FROM queen.consumer AS c
+        WHERE c.queue = a.queue AND c.consumer_group = a.consumer_group
+          AND c.partition = a.partition AND c.subscription = a.subscription)
 RETURNING 1;
 
 -- name: delete_dead_letters
@@ -110,36 +82,63 @@ DELETE FROM queen.entry AS e
  USING unnest($1::text[], $2::bytea[]) AS a (space, hash)
  WHERE e.space = a.space AND e.hash = a.hash;
 
--- name: append_at_once
--- A whole commit of pushes, if the lane is ours and partitions and heads are as they were known.
--- If one of them is not, the division fails, and with it everything.
+-- name: commit_at_once
+-- A whole commit of pushes, pops and acks, if the lane is ours and everything is as it was known:
+-- partitions, heads, states and subscriptions. If one of them is not, the division fails, and with
+-- it everything.
 WITH held AS MATERIALIZED (
     SELECT number FROM queen.lane WHERE number = $1 AND owner = $2 FOR NO KEY UPDATE
-), moved AS (
-    UPDATE queen.partition AS p
-       SET end_offset = a.end_offset, first_at = a.first_at, newest_at = a.newest_at
+), locked AS MATERIALIZED (
+    SELECT p.number
       FROM held
-     CROSS JOIN unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
-                       $8::bigint[], $9::bigint[])
-           AS a (number, queue, start_offset, end_before, end_offset, first_at, newest_at)
-     WHERE p.number = a.number AND p.queue = a.queue
-       AND p.start_offset = a.start_offset AND p.end_offset = a.end_before
-       AND EXISTS (SELECT FROM queen.queue AS q WHERE q.number = a.queue)
-    RETURNING 1
-), advanced AS (
-    UPDATE queen.lane_head AS h
-       SET position = a.position
-      FROM unnest($10::bigint[], $11::bigint[], $12::bigint[]) AS a (queue, before, position)
-     WHERE h.queue = a.queue AND h.lane = $1 AND h.position = a.before
-    RETURNING 1
+     CROSS JOIN unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
+           AS a (number, queue, start_offset, end_offset)
+      JOIN queen.partition AS p
+           ON p.number = a.number AND p.queue = a.queue AND p.start_offset = a.start_offset
+     WHERE EXISTS (SELECT FROM queen.queue AS q WHERE q.number = a.queue)
+       AND greatest(p.end_offset, (
+           SELECT s.start_offset + s.messages FROM queen.segment AS s
+            WHERE s.partition = a.number
+            ORDER BY s.start_offset DESC LIMIT 1)) = a.end_offset
+       FOR NO KEY UPDATE OF p
+), heads AS (
+    SELECT FROM unnest($7::bigint[], $8::bigint[]) AS a (queue, position)
+     WHERE greatest((
+               SELECT h.position FROM queen.lane_head AS h
+                WHERE h.queue = a.queue AND h.lane = $1
+           ), (
+               SELECT s.position + s.messages FROM queen.segment AS s
+                WHERE s.queue = a.queue AND s.lane = $1
+                ORDER BY s.position DESC LIMIT 1
+           )) = a.position
 ), made AS (
-    INSERT INTO queen.segment SELECT * FROM unnest($13::queen.segment[])
+    INSERT INTO queen.segment SELECT * FROM unnest($9::queen.segment[])
+), gone AS (
+    DELETE FROM queen.consumer AS c
+     USING unnest($10::bigint[], $11::text[], $12::bigint[], $13::text[], $14::bigint[],
+                  $15::boolean[])
+           AS a (queue, consumer_group, partition, subscription, version, under_lease)
+     WHERE c.queue = a.queue AND c.consumer_group = a.consumer_group
+       AND c.partition = a.partition AND c.subscription = a.subscription
+       AND c.version = a.version
+       AND (NOT a.under_lease
+            OR c.expires_at > (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+    RETURNING 1
+), subscribed AS (
+    SELECT FROM unnest($16::bigint[], $17::text[], $18::text[])
+           AS a (queue, consumer_group, subscription)
+      JOIN queen.subscription AS s
+           ON s.queue = a.queue AND s.consumer_group = a.consumer_group AND s.id = a.subscription
+), moved AS (
+    INSERT INTO queen.consumer SELECT * FROM unnest($19::queen.consumer[])
 ), told AS (
     INSERT INTO queen.news (lane, number, content)
-    SELECT $1, coalesce((SELECT max(n.number) FROM queen.news AS n WHERE n.lane = $1), 0) + 1, $14
+    SELECT $1, coalesce((SELECT max(n.number) FROM queen.news AS n WHERE n.lane = $1), 0) + 1, $20
       FROM held
     RETURNING number
 )
 SELECT coalesce((SELECT number FROM told), 0)
-     / ((SELECT count(*) FROM moved) = cardinality($3::bigint[])
-        AND (SELECT count(*) FROM advanced) = cardinality($10::bigint[]))::integer;
+     / ((SELECT count(*) FROM locked) = cardinality($3::bigint[])
+        AND (SELECT count(*) FROM heads) = cardinality($7::bigint[])
+        AND (SELECT count(*) FROM gone) = cardinality($10::bigint[])
+        AND (SELECT count(*) FROM subscribed) = cardinality($16::bigint[]))::integer;
