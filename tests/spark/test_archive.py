@@ -143,10 +143,11 @@ def test_messages_of_a_queue_are_sent_again_under_new_ids(
     push(20, 2)
     command = (*REPLAY, "--queue", queue, "--where", "offset < 5")
 
+    nothing = shell.json(*command, "--where", "offset > 99", "--rate", "10")
     known = shell.json(*command)
     fresh = shell.json(*command, "--ids", "new")
 
-    assert (known["sent"], fresh["sent"]) == (10, 10)
+    assert (nothing["sent"], known["sent"], fresh["sent"]) == (0, 10, 10)
     found = content(client, queue)
     assert [payload for name, offset, payload, *_ in found if name == "p0"][10:] == [
         b'{"n": %d,  "text": "\xc3\xa4"}' % number for number in range(0, 10, 2)

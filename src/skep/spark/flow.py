@@ -7,7 +7,7 @@ from html import escape
 from skep.spark.chart import COLOURS, shortened, svg
 
 _BOX_WIDTH, _BOX_HEIGHT = 190, 64
-_GAP_X, _GAP_Y = 170, 46
+_GAP_X, _GAP_Y = 170, 56
 _MARGIN = 12
 _BELOW = 40
 """How far lines go below the boxes."""
@@ -70,10 +70,12 @@ def drawing(stops: Mapping[str, Stop], ways: Sequence[Way]) -> str:
     """Queues as boxes from left to right, and ways as lines, the thicker the more went them."""
     places = _places(stops, ways)
     most = max((way.steps for way in ways), default=1)
-    parts = [_line(places[way.start], places[way.end], way, most) for way in ways]
+    lines = [_line(places[way.start], places[way.end], way, most) for way in ways]
+    parts = [line.path() for line in lines]
     parts += [_box(places[name], name, stop) for name, stop in stops.items()]
+    parts += [line.text() for line in lines]
     width = max((x for x, _ in places.values()), default=0) + _BOX_WIDTH + _MARGIN
-    height = max((y for _, y in places.values()), default=0) + _BOX_HEIGHT + _MARGIN + _BELOW
+    height = max((y for _, y in places.values()), default=0) + _BOX_HEIGHT + _MARGIN + _BELOW + 8
     return svg(width, height, parts)
 
 
@@ -91,29 +93,48 @@ def _places(stops: Mapping[str, Stop], ways: Sequence[Way]) -> dict[str, tuple[i
     }
 
 
-def _line(start: tuple[int, int], end: tuple[int, int], way: Way, most: int) -> str:
+@dataclass(frozen=True, slots=True)
+class _Line:
+    curve: str
+    width: float
+    label: tuple[float, float]
+    way: Way
+
+    def path(self) -> str:
+        way = self.way
+        words = f"{way.start} → {way.end}: {way.steps}, {way.words}"
+        return (
+            f'<path d="{self.curve}" fill="none" stroke="{COLOURS[0]}" stroke-opacity=".45" '
+            f'stroke-width="{self.width:.1f}"><title>{escape(words)}</title></path>'
+        )
+
+    def text(self) -> str:
+        x, y = self.label
+        return (
+            f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="middle" fill="#1c2430" stroke="#fff" '
+            f'stroke-width="4" paint-order="stroke">{self.way.steps} · '
+            f"{escape(self.way.words)}</text>"
+        )
+
+
+def _line(start: tuple[int, int], end: tuple[int, int], way: Way, most: int) -> _Line:
     width = max(1.5, _THICKEST * way.steps / most)
+    if end[0] <= start[0]:
+        return _line_below(start, end, way, width)
     x1, y1 = start[0] + _BOX_WIDTH, start[1] + _BOX_HEIGHT // 2
     x2, y2 = end[0], end[1] + _BOX_HEIGHT // 2
-    lift = 0
-    if x2 <= start[0]:
-        # A way back, or to the same queue, goes below the boxes, to be seen.
-        x1, x2 = start[0] + _BOX_WIDTH // 2 + 30, end[0] + _BOX_WIDTH // 2 - 30
-        y1, y2, lift = start[1] + _BOX_HEIGHT, end[1] + _BOX_HEIGHT, _BELOW
     middle = (x1 + x2) / 2
-    curve = (
-        f"M{x1},{y1} C{x1},{y1 + lift} {x2},{y2 + lift} {x2},{y2}"
-        if lift
-        else f"M{x1},{y1} C{middle},{y1} {middle},{y2} {x2},{y2}"
-    )
-    words = f"{way.start} → {way.end}: {way.steps}, {way.words}"
-    label_y = (y1 + y2) / 2 + (lift + 4 if lift else -width / 2 - 6)
-    return (
-        f'<path d="{curve}" fill="none" stroke="{COLOURS[0]}" stroke-opacity=".45" '
-        f'stroke-width="{width:.1f}"><title>{escape(words)}</title></path>'
-        f'<text x="{middle:.0f}" y="{label_y:.0f}" text-anchor="middle" fill="#1c2430">'
-        f"{way.steps} · {escape(way.words)}</text>"
-    )
+    curve = f"M{x1},{y1} C{middle},{y1} {middle},{y2} {x2},{y2}"
+    return _Line(curve, width, (middle, (y1 + y2) / 2 - width / 2 - 6), way)
+
+
+def _line_below(start: tuple[int, int], end: tuple[int, int], way: Way, width: float) -> _Line:
+    """A way back, or to the same queue, which is seen below the boxes."""
+    x1, y1 = start[0] + _BOX_WIDTH // 2 + 30, start[1] + _BOX_HEIGHT
+    x2, y2 = end[0] + _BOX_WIDTH // 2 - 30, end[1] + _BOX_HEIGHT
+    lowest = max(y1, y2) + _BELOW
+    curve = f"M{x1},{y1} C{x1},{lowest} {x2},{lowest} {x2},{y2}"
+    return _Line(curve, width, ((x1 + x2) / 2, (y1 + y2) / 8 + lowest * 3 / 4 + 13), way)
 
 
 def _box(place: tuple[int, int], name: str, stop: Stop) -> str:

@@ -3,11 +3,14 @@
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime
+from fcntl import LOCK_EX, LOCK_NB, flock
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import BinaryIO, Literal, TypeAlias
 
 import msgspec
+
+from skep.errors import Conflict
 
 State: TypeAlias = Literal["running", "done", "stopped", "failed", "interrupted"]
 
@@ -30,18 +33,11 @@ class Run(msgspec.Struct, kw_only=True):
     messages: int = 0
     """Of a stream and of a replay in all its runs together."""
     batches: int = 0
-    process: int = 0
     started_at: datetime
     updated_at: datetime
     error: str | None = None
     kept: dict[str, str] = {}
     """What was decided at the beginning, and stays so."""
-
-    @property
-    def shown_state(self) -> State:
-        """One whose process is gone did not come to say how it ended."""
-        gone = self.state == "running" and not _is_alive(self.process)
-        return "interrupted" if gone else self.state
 
 
 class Records:
@@ -49,6 +45,7 @@ class Records:
 
     def __init__(self, directory: Path | None = None) -> None:
         self.directory = directory or data_directory()
+        self._held: dict[str, BinaryIO] = {}
 
     def begin(
         self,
@@ -66,6 +63,8 @@ class Records:
         ``about`` is what makes it another run, beside all that is recorded of it.
         """
         identity = _identity(pipeline, url, queues, target, about, checkpoint)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._hold(identity)
         before = self._read(self.directory / f"{identity}.json")
         now = datetime.now(UTC)
         run = Run(
@@ -79,13 +78,25 @@ class Records:
             messages=before.messages if before else 0,
             batches=before.batches if before else 0,
             kept=before.kept if before else {},
-            process=os.getpid(),
             started_at=now,
             updated_at=now,
         )
-        self.directory.mkdir(parents=True, exist_ok=True)
         self.save(run)
         return run
+
+    def _hold(self, identity: str) -> None:
+        """Two of the same would write to the same checkpoint."""
+        lock = (self.directory / f"{identity}.lock").open("ab")
+        try:
+            flock(lock, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            raise Conflict(f"{identity} is running already; see skep pipeline status") from None
+        self._held[identity] = lock
+
+    def release(self, run: Run) -> None:
+        """Let others have it. The end of the process does the same."""
+        self._held.pop(run.id).close()
 
     def tell(self, run: Run, messages: int) -> None:
         """Another batch is through."""
@@ -108,6 +119,7 @@ class Records:
     def end(self, run: Run, state: State, error: str | None = None) -> None:
         run.state, run.error = state, error
         self.save(run)
+        self.release(run)
 
     def save(self, run: Run) -> None:
         """Whole or not at all: somebody may be reading it."""
@@ -118,9 +130,20 @@ class Records:
         fresh.replace(path)
 
     def list(self) -> list[Run]:
-        """All runs, the newest first."""
-        runs = filter(None, map(self._read, self.directory.glob("*.json")))
+        """All runs, the newest first. What says that it is running, and is not, was interrupted."""
+        runs = [run for path in self.directory.glob("*.json") if (run := self._read(path))]
+        for run in runs:
+            if run.state == "running" and not self._is_held(run):
+                run.state = "interrupted"
         return sorted(runs, key=lambda run: run.updated_at, reverse=True)
+
+    def _is_held(self, run: Run) -> bool:
+        with (self.directory / f"{run.id}.lock").open("ab") as lock:
+            try:
+                flock(lock, LOCK_EX | LOCK_NB)
+            except BlockingIOError:
+                return True
+            return False
 
     def _read(self, path: Path) -> Run | None:
         try:
@@ -144,13 +167,3 @@ def _groups(identity: str, queues: tuple[str, ...], streams: Streams) -> tuple[s
     if streams == "each":
         return tuple(f"{name}-{queue}" for queue in queues)
     return (name,) if streams == "together" else ()
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -78,11 +78,14 @@ def slices(spark: "SparkSession", messages: "DataFrame", size: int, path: str) -
         sliced(messages, size).write.mode("overwrite").partitionBy("slice").parquet(
             f"{path}/slices"
         )
-        count = spark.read.parquet(f"{path}/slices").select("slice").distinct().count()
+        kept = spark.read.schema("slice BIGINT").parquet(f"{path}/slices")
+        count = kept.distinct().count()
         # Only a plan that is complete has this beside it.
         spark.range(count, count + 1).write.mode("overwrite").parquet(f"{path}/count")
-    kept = spark.read.parquet(f"{path}/slices") if count else None
-    return [kept.where(f.col("slice") == number) for number in range(count)] if kept else []
+    if not count:
+        return []
+    kept = spark.read.parquet(f"{path}/slices")
+    return [kept.where(f.col("slice") == number) for number in range(count)]
 
 
 def _planned(spark: "SparkSession", path: str) -> int | None:

@@ -51,7 +51,7 @@ def status(token: Token = None, as_json: Json = False) -> None:
         ("run", "state", "messages", "lag", "updated at", "queues", "to", "error"),
         [
             (
-                *(run.id, run.shown_state, run.messages, lag, run.updated_at),
+                *(run.id, run.state, run.messages, lag, run.updated_at),
                 *(", ".join(run.queues) or "all", run.target or None, run.error),
             )
             for run, lag in found
@@ -67,4 +67,4 @@ def _lag(run: Run, token: str | None) -> int | None:
 
 
 def _shown(run: Run, lag: int | None) -> dict[str, object]:
-    return output.fields_of(run) | {"state": run.shown_state, "lag": lag}
+    return output.fields_of(run) | {"lag": lag}

@@ -48,7 +48,7 @@ class Job:
             interval = None if every is None else f"{every} seconds"
             ended = run_stream(writer, self.run.checkpoint, step, every=interval)
         if not ended:
-            self.records.end(self.run, "stopped")
+            self.run.state = "stopped"
 
     @contextmanager
     def progress(self, total: int | None) -> Iterator[Step]:
@@ -83,6 +83,7 @@ def job(
     source = Source(place.url, queues, place.token)
     with connect(place.url, place.token) as client:
         _check_queues(client, queues)
+        messages = _messages(client, queues)
         run = records.begin(
             pipeline,
             url=place.url,
@@ -92,11 +93,10 @@ def job(
             checkpoint=place.checkpoint,
             streams=streams,
         )
-        expected = lag_of(client, run)
-        if expected is None:
-            expected = _messages(client, queues)
+        lag = lag_of(client, run)
     with _recorded(records, run):
         spark = open_session(place, pipeline)
+        expected = messages if lag is None else lag
         yield Job(spark=spark, source=source, run=run, records=records, expected=expected)
 
 
@@ -120,8 +120,7 @@ def _recorded(records: Records, run: Run) -> Iterator[None]:
     except BaseException as error:
         records.end(run, "failed", str(error) or type(error).__name__)
         raise
-    if run.state == "running":
-        records.end(run, "done")
+    records.end(run, "done" if run.state == "running" else run.state)
 
 
 def open_session(place: Place, pipeline: str) -> "SparkSession":
