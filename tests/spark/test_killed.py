@@ -77,7 +77,7 @@ class Scene:
     def wait_for(self, count: int) -> None:
         """Wait until so many are copied; a driver that gave up is started again."""
         while self.copied() < count:
-            if self.driver.wait(0.1) is not None:
+            if self.driver.wait(0.01) is not None:
                 self.driver = self._start()
 
     def wait_for_some(self) -> None:
@@ -87,7 +87,8 @@ class Scene:
         self.wait_for(self._fed)
 
     def kill(self, kind: str) -> None:
-        time.sleep(self._random.uniform(0, 0.5))
+        # Often at once: then a batch is published, and Spark has perhaps not noted that it is.
+        time.sleep(self._random.choice((0, self._random.uniform(0, 0.5))))
         {"workers": self._kill_workers, "server": self._kill_server, "driver": self._kill_driver}[
             kind
         ]()
