@@ -20,6 +20,8 @@ test: $(READY) tools lint ## Run every suite
 test-long: $(READY) tools ## Crash, kill and search for hours rather than minutes
 	SKEP_EXAMPLES=2000 SKEP_KILLS=200 SKEP_SECONDS=60 SKEP_OUTAGES="30 310" \
 		$(BIN)/python -m pytest -n 2 tests/machine tests/faults --timeout 7200
+	SKEP_KILLS=60 SKEP_MESSAGES=1000000 \
+		$(BIN)/python -m pytest tests/spark/test_killed.py tests/spark/test_every_message.py --timeout 7200
 
 lint: $(READY) ## Check style, types, the direction of imports and generated code
 	$(BIN)/ruff check .

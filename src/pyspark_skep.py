@@ -361,6 +361,9 @@ def _nearest(key: str) -> str:
     return f"; did you mean {_camel(_FIELDS[near[0]].name)!r}?" if near else ""
 
 
+_LOST = "; make a table without columns, because with columns Spark forgets its options"
+
+
 def check_reading(options: Options, *, stream: bool) -> None:
     """Refuse what says nothing, or two things."""
     if options.queue is not None and options.queue_pattern is not None:
@@ -369,7 +372,7 @@ def check_reading(options: Options, *, stream: bool) -> None:
         _check_view(options, stream=stream)
         return
     if options.queue is None and options.queue_pattern is None:
-        raise InvalidOption("queue", "is missing: name a queue, or give a queuePattern")
+        raise InvalidOption("queue", f"is missing: name a queue, or give a queuePattern{_LOST}")
     for end in ("starting", "ending"):
         both = (getattr(options, f"{end}_offsets"), getattr(options, f"{end}_timestamp"))
         if None not in both:
@@ -477,6 +480,36 @@ def _chosen(known: Mapping[str, Column], wanted: StructField) -> Column:
         hint = "; see the option payloadFormat" if column.name == "payload" else ""
         raise InvalidColumns(f"column {column.name!r} must be {kind.simpleString()}{hint}")
     return replace(column, nullable=wanted.nullable)
+
+
+# Tables.
+
+_TABLE = "skep"
+
+
+def to_table(schema: StructType, options: Mapping[str, str]) -> StructType:
+    """The schema of a table in Spark's catalog, with the table's options.
+
+    Spark gives them to who makes a table and to nobody afterwards; but it keeps the schema as it
+    is. They are with the column ``queue``: a frame in which that is another one has them no more.
+    """
+    kept = {key.lower(): text for key, text in options.items() if key.lower() in _FIELDS}
+    if "token" in kept:
+        reason = "must not be in a catalog for all to see: give tokenFile or tokenEnv"
+        raise InvalidOption("token", reason)
+    marked = [
+        StructField(each.name, each.dataType, each.nullable, {_TABLE: kept})
+        if each.name == "queue"
+        else each
+        for each in schema.fields
+    ]
+    return StructType(marked)
+
+
+def options_of_table(schema: StructType) -> dict[str, str]:
+    """What a table was made with, if this is the schema of one."""
+    found = (each.metadata.get(_TABLE) for each in schema.fields if each.name == "queue")
+    return dict(next(found, None) or {})
 
 
 # Positions.
@@ -1308,7 +1341,7 @@ def check_written(options: Options, schema: StructType) -> None:
         if name in types and not isinstance(types[name], StringType):
             raise InvalidColumns(f"{name} must be a string, not {types[name].simpleString()}")
     if options.queue is None and "queue" not in types:
-        raise InvalidOption("queue", "is missing: name one, or have a column queue")
+        raise InvalidOption("queue", f"is missing: name one, or have a column queue{_LOST}")
     if options.guarantee == "idempotent" and "transaction_id" not in types:
         raise InvalidColumns("guarantee=idempotent needs a column transaction_id")
 
@@ -1503,16 +1536,18 @@ class DefaultSource(DataSource):
     def name(cls) -> str:
         return "skep"
 
-    def _parsed(self) -> Options:
+    def _parsed(self, schema: StructType | None = None) -> Options:
         if pa is None:
             raise RuntimeError("skep's source needs pyarrow: pip install pyarrow")
-        return parse_options(self.options)
+        given = self.options or ({} if schema is None else options_of_table(schema))
+        return parse_options(given)
 
     def schema(self) -> StructType:
-        return to_schema(columns_of(self._parsed()))
+        schema = to_schema(columns_of(self._parsed()))
+        return to_table(schema, self.options) if "provider" in self.options else schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        options = self._parsed()
+        options = self._parsed(schema)
         check_reading(options, stream=False)
         columns = project(options, schema)
         if options.view != "messages":
@@ -1520,18 +1555,18 @@ class DefaultSource(DataSource):
         return BatchReader(options, columns)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        options = self._parsed()
+        options = self._parsed(schema)
         check_reading(options, stream=True)
         return StreamReader(options, project(options, schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        options = self._parsed()
+        options = self._parsed(schema)
         check_writing(options, overwrite=overwrite, stream=False)
         check_written(options, schema)
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
-        options = self._parsed()
+        options = self._parsed(schema)
         if DataSourceStreamArrowWriter is object:
             raise RuntimeError("to write streams needs Spark 4.1 or newer")
         check_writing(options, overwrite=overwrite, stream=True)

@@ -5,11 +5,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from skep import Broker, Draft
+from skep.core.journal import Selection
+from skep.core.readers import Start
 from skep.errors import MessageNotFound
 from skep.model.names import SECOND
 from skep.model.queue import Removal
+from skep.store.open import open_store
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
 from tests.broker.build import (
@@ -22,10 +26,12 @@ from tests.broker.build import (
     pop,
     pop_all,
 )
+from tests.databases import databases
 
 MINUTE = 60
 HOUR = 3600
 DAY = 24 * HOUR
+ORDERS = Selection(queues=("orders",))
 
 
 async def keep(queue: Broker, **options: Any) -> None:
@@ -302,6 +308,191 @@ async def test_both_rules_hold_beside_each_other(queue: Broker, clock: ManualClo
 
     history = await queue.queues.removals("orders")
     assert lines(history) == [("retention", 2), ("completed", 1)]
+
+
+# Only what readers of the journal have passed.
+
+
+async def begin(queue: Broker, group: str = "archive", start: Start = "earliest") -> None:
+    await queue.readers.begin(group, ORDERS, start, lambda _: True)
+
+
+async def move(queue: Broker, messages: int, group: str = "archive") -> None:
+    """Let a reader have passed so many messages of the only lane that there is."""
+    position = (await queue.journal.look(ORDERS, lambda _: True)).heads
+    place = position.queues["orders"]
+    lanes = dict.fromkeys(place.lanes, messages)
+    await queue.readers.move(
+        group, replace(position, queues={"orders": replace(place, lanes=lanes)})
+    )
+
+
+async def push_in_turn(queue: Broker, count: int, *partitions: str) -> None:
+    for number in range(count):
+        for partition in partitions:
+            await queue.push("orders", drafts(1, partition, first=number))
+
+
+async def test_completed_messages_wait_for_who_reads_the_journal(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await keep(queue, completed_retention_seconds=MINUTE)
+    await push_in_turn(queue, 4, "Default")
+    await queue.ack(await pop(queue, batch=4))
+    await begin(queue)
+    clock.advance(MINUTE + 1)
+
+    assert await queue.sweep() == 0
+    await move(queue, 3)
+    assert await queue.sweep() == 3
+
+    assert await kept(queue) == [b"3"]
+
+
+async def test_each_partition_waits_for_a_reader_by_its_own_messages(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await keep(queue, completed_retention_seconds=MINUTE)
+    await push_in_turn(queue, 3, "alice", "bob")
+    await begin(queue)
+    await move(queue, 3)
+    clock.advance(MINUTE + 1)
+
+    assert await queue.sweep() == 3
+
+    assert bounds(queue) == {"alice": (2, 3), "bob": (1, 3)}
+
+
+async def test_completed_messages_wait_for_the_slowest_reader_and_the_slowest_group(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await keep(queue, completed_retention_seconds=MINUTE)
+    await push_in_turn(queue, 4, "Default")
+    for group in ("archive", "search"):
+        await begin(queue, group)
+    await move(queue, 4, "archive")
+    await move(queue, 2, "search")
+    await queue.ack(await pop(queue, batch=1))
+    clock.advance(MINUTE + 1)
+
+    assert await queue.sweep() == 1
+    await queue.ack(await pop(queue, batch=3))
+    assert await queue.sweep() == 1
+    await queue.readers.forget("search")
+    assert await queue.sweep() == 2
+
+
+async def test_a_reader_in_the_middle_of_what_was_pushed_together_keeps_all_of_it(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await keep(queue, completed_retention_seconds=MINUTE)
+    await queue.push("orders", drafts(3))
+    await begin(queue)
+    await move(queue, 2)
+    clock.advance(MINUTE + 1)
+
+    assert await queue.sweep() == 0
+    await move(queue, 3)
+    assert await queue.sweep() == 3
+
+
+async def test_what_a_reader_has_passed_stays_until_it_is_old_enough(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await keep(queue, completed_retention_seconds=MINUTE)
+    await queue.push("orders", drafts(1))
+    clock.advance(MINUTE)
+    await queue.push("orders", drafts(1, first=1))
+    await begin(queue, start="latest")
+    clock.advance(1)
+
+    assert await queue.sweep() == 1
+
+    assert await kept(queue) == [b"1"]
+
+
+async def test_many_messages_that_a_reader_has_passed_all_go_in_one_sweep(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await keep(queue, completed_retention_seconds=MINUTE)
+    for _ in range(3):
+        # Larger than what is looked at in one step.
+        await queue.push("orders", [Draft(b"x" * 3_000_000)])
+    await push_in_turn(queue, 2, "Default")
+    await begin(queue)
+    await move(queue, 4)
+    clock.advance(MINUTE + 1)
+
+    assert await queue.sweep() == 4
+
+
+async def test_a_reader_of_another_queue_holds_nothing(queue: Broker, clock: ManualClock) -> None:
+    await queue.push("others", drafts(1))
+    others = Selection(queues=("others",))
+    await queue.readers.begin("archive", others, "earliest", lambda _: True)
+    await keep(queue, completed_retention_seconds=MINUTE)
+    await queue.push("orders", drafts(1))
+    await queue.ack(await pop(queue))
+    clock.advance(MINUTE + 1)
+
+    assert await queue.sweep() == 1
+
+
+async def test_a_reader_of_a_queue_that_was_made_anew_holds_nothing_of_the_new_one(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await queue.push("orders", drafts(1))
+    await begin(queue)
+    await queue.queues.delete("orders")
+    await keep(queue, completed_retention_seconds=MINUTE)
+    await queue.push("orders", drafts(1))
+    await queue.ack(await pop(queue))
+    clock.advance(MINUTE + 1)
+
+    assert await queue.sweep() == 1
+
+
+async def test_retention_by_age_alone_waits_for_no_reader(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await keep(queue, retention_seconds=MINUTE)
+    await queue.push("orders", drafts(2))
+    await begin(queue)
+    clock.advance(MINUTE + 1)
+
+    assert await queue.sweep() == 2
+
+
+@pytest.fixture
+def database() -> str:
+    return databases().empty()
+
+
+async def test_a_partition_waits_in_each_lane_for_what_its_reader_has_passed_there(
+    database: str, clock: ManualClock
+) -> None:
+    """What two servers commit to a partition lies in two lanes."""
+    async with (
+        make_broker(open_store(database, clock=clock)) as one,
+        make_broker(open_store(database, clock=clock)) as other,
+    ):
+        await keep(one, completed_retention_seconds=MINUTE)
+        for number, broker in enumerate((one, other, one, other)):
+            await broker.push("orders", drafts(1, first=number))
+        await begin(one)
+        position = (await one.journal.look(ORDERS, lambda _: True)).heads
+        place = position.queues["orders"]
+        first, second = (one._store.lane, other._store.lane)
+        clock.advance(MINUTE + 1)
+
+        removed = []
+        for passed in ((0, 2), (1, 2), (2, 1)):
+            lanes = dict(zip((first, second), passed, strict=True))
+            moved = replace(position, queues={"orders": replace(place, lanes=lanes)})
+            await one.readers.move("archive", moved)
+            removed.append(await one.sweep())
+
+        assert removed == [0, 2, 1]
 
 
 # What does not happen.

@@ -22,11 +22,16 @@ Push = Callable[..., list[tuple[str, int, bytes]]]
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+def spark_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What Spark and its workers say."""
+    return tmp_path_factory.mktemp("spark") / "spark.log"
+
+
+@pytest.fixture(scope="session")
+def spark(spark_log: Path) -> "Iterator[SparkSession]":
     # Tasks are tried again only because of the second number.
-    log = tmp_path_factory.mktemp("spark") / "spark.log"
     try:
-        found = session("skep-tests", "local[2,2]", log=log)
+        found = session("skep-tests", "local[2,2]", log=spark_log)
     except Unavailable as error:
         pytest.fail(str(error), pytrace=False)
     yield found

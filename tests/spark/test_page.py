@@ -19,7 +19,7 @@ def test_the_examples_of_the_page_run(url: str, client: Client, tmp_path: Path) 
     client.push("orders", [Draft(b'{"id": "a", "total": %d}' % n, "p") for n in (5, 2000, 3000)])
     client.queues.configure("big-orders")
     blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    statements = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)[0].split(";")
+    statements = ";".join(re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)).split(";")
     program = [*blocks, *(f"spark.sql({each!r}).show()" for each in statements if each.strip())]
     text = "\n".join(program).replace("/var/lib/skep", str(tmp_path))
 

@@ -21,7 +21,8 @@ from pyspark_skep import (
     StreamReader,
     rows_between,
 )
-from skep import Client
+from skep import Client, Draft
+from tests.serving import ServerProcess
 from tests.spark.conftest import Push
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -36,6 +37,7 @@ class Run:
         self._checkpoint = checkpoint
         self.batches: list[tuple[int, list[tuple[str, int, bytes]]]] = []
         self.fail_at = -1
+        self.during: Callable[[], None] = lambda: None
         self.progress: list[Any] = []
 
     def __call__(self) -> "Run":
@@ -52,6 +54,7 @@ class Run:
     def _take(self, frame: DataFrame, number: int) -> None:
         rows = frame.select("partition", "offset", "payload").collect()
         self.batches.append((number, [(r.partition, r.offset, r.payload.encode()) for r in rows]))
+        self.during()
         if number == self.fail_at:
             self.fail_at = -1
             raise RuntimeError("told to fail")
@@ -147,6 +150,71 @@ def test_a_queue_that_appears_is_read_from_its_beginning(
     stream()
 
     assert [len(rows) for _, rows in stream.batches] == [5, 7]
+
+
+def test_the_lag_that_everybody_sees_is_what_is_not_yet_in_the_checkpoint(
+    run: Callable[..., Run], push: Push, client: Client, queue: str
+) -> None:
+    def left() -> int:
+        return sum(lane.backlog for lane in client.groups.lag(queue, queue))
+
+    def watch() -> None:
+        """While a batch runs the server is told that the one before it is safe."""
+        expected = total - sum(len(rows) for _, rows in stream.batches[:-1])
+        until = time.monotonic() + 10
+        while left() != expected and time.monotonic() < until:
+            time.sleep(0.01)
+        seen.append(left())
+
+    seen: list[int] = []
+    stream = run(maxOffsetsPerTrigger=40)
+    stream.during = watch
+
+    total = len(push(100, 7))
+    stream()
+    assert (seen, left()) == ([100, 60, 20], 0)
+    total += len(push(50, 7))
+    assert left() == 50
+    stream.fail_at = 4
+    with pytest.raises(StreamingQueryException):
+        stream()
+    assert (seen[3:], left()) == ([50, 10], 10)
+    stream.batches.pop()
+    stream()
+
+    assert (seen[5:], left()) == ([10], 0)
+
+
+def test_a_stream_that_retention_overtakes_says_what_is_gone_or_goes_on_and_counts_it(
+    spark: SparkSession, spark_log: Path, tmp_path: Path
+) -> None:
+    def stream(**options: Any) -> Run:
+        return Run(spark, server.url, str(tmp_path / "checkpoint"), queue="slow", **options)
+
+    with (
+        ServerProcess(tmp_path / "data", SKEP_SWEEP_SECONDS="0.1") as server,
+        Client(server.url) as client,
+    ):
+        for _ in range(5):
+            client.push("slow", [Draft(b"old")] * 20)
+        slow = stream(maxOffsetsPerTrigger=50)
+        slow.fail_at = 1
+        with pytest.raises(StreamingQueryException):
+            slow()
+        client.queues.configure("slow", retention_enabled=True, retention_seconds=1)
+        while client.queues.stats("slow").messages:
+            time.sleep(0.05)
+        client.queues.configure("slow", retention_enabled=False)
+        client.push("slow", [Draft(b"new")] * 10)
+
+        with pytest.raises(
+            StreamingQueryException, match="messages 50 to 99 of lane 0 of queue 'slow' are gone"
+        ):
+            stream()()
+        lenient = stream(failOnDataLoss=False)()
+
+    assert lenient.rows == [("Default", offset, b"new") for offset in range(100, 110)]
+    assert "50 messages of queue 'slow' are gone" in spark_log.read_text()
 
 
 # The driver's side by itself.

@@ -135,7 +135,7 @@ class Broker:
         self.staging = Staging(
             store, catalogue, committer, keys, limits, lambda: self.maintenance.laying_aside
         )
-        self._sweeper = Sweeper(store, catalogue, self.queues, evicting, self.staging)
+        self._sweeper = Sweeper(store, catalogue, self.queues, evicting, self.staging, self.readers)
         self._closing: asyncio.Task[None] | None = None
 
     # Lifetime.

@@ -13,13 +13,13 @@ from msgspec.structs import replace
 from skep.core.committer import Committer
 from skep.core.journal import Journal, Selection
 from skep.core.metrics import Sees
-from skep.core.state import QueueState
+from skep.core.state import PartitionState, QueueState
 from skep.core.whole import Locks, to_the_end
 from skep.errors import Conflict, Invalid, NotFound
 from skep.model.change import Applied, Change, EntryUpdate
 from skep.model.entry import Entry
 from skep.model.journal import Lanes, Position, behind
-from skep.model.names import Instant, check_name, to_datetime
+from skep.model.names import Instant, Offset, check_name, to_datetime
 from skep.model.stats import GroupLag, PartitionLag
 from skep.store.protocol import Store
 
@@ -27,6 +27,7 @@ SPACE = "journal.readers"
 MODE = "journal"
 """What stands for a subscription in lists of groups."""
 _PAGE = 1000
+_STEP_BYTES = 4_000_000
 
 
 class At(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -212,6 +213,27 @@ class Readers:
             for segment in await self._store.read_journal(queue, lane, lanes.get(lane, 0), limit=1)
         ]
         return min(waiting, default=None)
+
+    async def passed(
+        self, partition: PartitionState, before: Offset, readers: Sequence[Lanes]
+    ) -> Offset:
+        """Up to where all readers have passed what a partition has before an offset.
+
+        A partition's messages may lie in several lanes, so each segment is asked for its own.
+        """
+        at = partition.start
+        while at < before:
+            segments = await self._store.read(
+                partition.number, at, messages=before - at, size=_STEP_BYTES
+            )
+            for segment in segments:
+                least = min(lanes.get(segment.lane, 0) for lanes in readers)
+                if segment.position + len(segment.columns) > least:
+                    return min(before, segment.start)
+                at = segment.end
+            if not segments:
+                break
+        return before
 
     # What is kept.
 

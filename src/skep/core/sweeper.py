@@ -2,15 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from skep.core.catalogue import Catalogue
 from skep.core.evict import Evicting
 from skep.core.queues import Queues
+from skep.core.readers import Readers
 from skep.core.staging import Staging
 from skep.core.state import PartitionState, QueueState
 from skep.errors import Corrupted
+from skep.model.journal import Lanes
 from skep.model.names import SECOND, Instant, Offset
 from skep.store.clock import Clock, SystemClock
 from skep.store.protocol import Store
@@ -69,12 +71,14 @@ class Sweeper:
         queues: Queues,
         evicting: Evicting,
         staging: Staging,
+        readers: Readers,
     ) -> None:
         self._store = store
         self._catalogue = catalogue
         self._queues = queues
         self._evicting = evicting
         self._staging = staging
+        self._readers = readers
         self._task: asyncio.Task[None] | None = None
 
     def start(self, interval: float) -> None:
@@ -117,15 +121,24 @@ class Sweeper:
 
     async def _sweep_queue(self, queue: QueueState, now: Instant) -> int:
         removed = 0
+        readers = await self._readers_of(queue)
         for count, partition in enumerate(list(queue.partitions.values())):
             if count % _STEP == _STEP - 1:
                 await asyncio.sleep(0)
             try:
-                removed += await self._sweep_partition(partition, now)
+                removed += await self._sweep_partition(partition, now, readers)
             except Corrupted as error:
                 # It must not keep what comes after it from being swept.
                 _log.error("%s/%s was not swept: %s", queue.config.name, partition.name, error)
         return removed
+
+    async def _readers_of(self, queue: QueueState) -> Sequence[Lanes]:
+        """How far the readers of a queue's journal are, if something is to wait for them."""
+        options = queue.config.options
+        if not options.retention_enabled or not options.completed_retention_seconds:
+            return ()
+        found = [reader.lanes(queue) for reader in await self._readers.all()]
+        return [lanes for lanes in found if lanes is not None]
 
     async def _sweep_history(self, queue: QueueState, now: Instant) -> None:
         number, horizon = queue.config.number, now - KEEP_REMOVALS
@@ -135,13 +148,15 @@ class Sweeper:
         except Corrupted as error:
             _log.error("the history of %s was not swept: %s", queue.config.name, error)
 
-    async def _sweep_partition(self, partition: PartitionState, now: Instant) -> int:
+    async def _sweep_partition(
+        self, partition: PartitionState, now: Instant, readers: Sequence[Lanes]
+    ) -> int:
         options = partition.queue.config.options
         removed = 0
         if options.max_wait_time_seconds:
             removed += await self._evict(partition)
         if options.retention_enabled:
-            removed += await self._retain(partition, now)
+            removed += await self._retain(partition, now, readers)
         return removed
 
     async def _evict(self, partition: PartitionState) -> int:
@@ -157,7 +172,9 @@ class Sweeper:
                 self._catalogue.scheduler.refresh(group, partition)
         return evicted
 
-    async def _retain(self, partition: PartitionState, now: Instant) -> int:
+    async def _retain(
+        self, partition: PartitionState, now: Instant, readers: Sequence[Lanes]
+    ) -> int:
         options = partition.queue.config.options
         removed = 0
         for seconds, kind in (
@@ -167,16 +184,18 @@ class Sweeper:
             horizon = now - seconds * SECOND
             if not seconds or partition.start == partition.end or partition.first_at >= horizon:
                 continue
-            before = await self._older_than(partition, horizon, completed=kind == COMPLETED)
+            before = await self._store.offset_at(partition.number, horizon)
+            if kind == COMPLETED:
+                before = await self._done(partition, before, readers)
             removed += await self._queues.truncate(partition, before, kind)
         return removed
 
-    async def _older_than(
-        self, partition: PartitionState, horizon: Instant, *, completed: bool
+    async def _done(
+        self, partition: PartitionState, before: Offset, readers: Sequence[Lanes]
     ) -> Offset:
-        """Up to where a partition may be removed: by age, and only what every group has done."""
-        before = await self._store.offset_at(partition.number, horizon)
-        if not completed:
-            return before
+        """Up to where every group has done what a partition has before an offset."""
         cursors = [group.consumer(partition).cursor for group in partition.queue.groups.values()]
-        return min([before, *cursors]) if cursors else partition.start
+        if not cursors and not readers:
+            return partition.start
+        before = min([before, *cursors])
+        return await self._readers.passed(partition, before, readers) if readers else before
