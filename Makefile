@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long lint sync cli-docs format bench bench-postgres bench-snapshot bench-wakeup lock clean tools
+.PHONY: help run test test-long lint sync cli-docs format bench bench-postgres bench-snapshot bench-spark bench-wakeup lock clean tools
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -18,8 +18,9 @@ test: $(READY) tools lint ## Run every suite
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-long: $(READY) tools ## Crash, kill and search for hours rather than minutes
-	SKEP_EXAMPLES=2000 SKEP_KILLS=200 SKEP_SECONDS=60 SKEP_OUTAGES="30 310" \
-		$(BIN)/python -m pytest -n 2 tests/machine tests/faults --timeout 7200
+	SKEP_EXAMPLES=2000 SKEP_KILLS=200 SKEP_SECONDS=60 SKEP_OUTAGES="30 310" SKEP_LONG=1 \
+		$(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 7200 \
+		tests/machine tests/faults tests/spark/test_connect.py tests/spark/test_declarative.py
 	SKEP_KILLS=60 SKEP_MESSAGES=1000000 \
 		$(BIN)/python -m pytest tests/spark/test_killed.py tests/spark/test_every_message.py --timeout 7200
 
@@ -53,6 +54,13 @@ bench-snapshot: $(READY) ## Load PostgreSQL while somebody holds a snapshot of i
 
 bench-wakeup: $(READY) ## How soon a push to one server wakes who waits at another
 	$(BIN)/python -m benchmarks.wakeup --save benchmarks/results/wakeup.json
+
+bench-spark: $(READY) tools ## Spark on a queue, beside Parquet, JDBC and rows
+	@ls /usr/share/java/postgresql.jar >/dev/null 2>&1 || { \
+		echo "installing PostgreSQL's driver for Java"; \
+		apt-get update -qq && apt-get install -y -qq libpostgresql-jdbc-java; } || { \
+		echo "without PostgreSQL's driver for Java: no JDBC beside it"; }
+	$(BIN)/python -m benchmarks.spark --save benchmarks/results/spark.json
 
 lock: $(READY) ## Resolve the dependencies anew
 	$(BIN)/pip install --quiet uv

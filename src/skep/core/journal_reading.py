@@ -81,8 +81,8 @@ class JournalReading:
             while at < asked.end:
                 segments = await self._store.read_journal(queue, asked.lane, at, limit=limit)
                 step = await self._step(segments, Range(asked.lane, at, asked.end), some)
+                limit = _limit(len(segments), step.position - at)
                 at = step.position
-                limit = _limit(segments)
                 yield step
 
     async def _step(self, segments: Sequence[Segment], rest: Range, some: Some) -> Step:
@@ -98,7 +98,8 @@ class JournalReading:
             at = max(start, end)
             if start >= end:
                 break
-            partition = await self._partition(segment.partition)
+            known = self._catalogue.partitions.get(segment.partition)
+            partition = known or await self._partition_made_elsewhere(segment.partition)
             if partition is None:
                 # Somebody deleted its row by hand: its messages have no name to go by.
                 missing.append(Range(rest.lane, start, end))
@@ -110,12 +111,10 @@ class JournalReading:
             at = rest.end
         return Step(runs=runs, missing=missing, lane=rest.lane, position=at)
 
-    async def _partition(self, number: int) -> PartitionState | None:
-        known = self._catalogue.partitions.get(number)
-        if known is None:
-            # Another server may have made it a moment ago.
-            await self._following.catch_up()
-        return known or self._catalogue.partitions.get(number)
+    async def _partition_made_elsewhere(self, number: int) -> PartitionState | None:
+        """A partition that another server may have made a moment ago."""
+        await self._following.catch_up()
+        return self._catalogue.partitions.get(number)
 
     def _runs(
         self, partition: PartitionState, segment: Segment, start: int, end: int
@@ -123,7 +122,7 @@ class JournalReading:
         """The messages ``[start, end)`` of a segment, in the clear, without deleted ones."""
         for low, high in _kept(segment, start, end):
             columns = segment.columns
-            if high - low < len(columns):
+            if high - low < segment.end - segment.start:
                 columns = columns.cut(low - segment.start, high - segment.start)
             yield Run(
                 partition=partition.number,
@@ -132,16 +131,14 @@ class JournalReading:
                 created_at=segment.created_at,
                 lane=segment.lane,
                 position=segment.position + low - segment.start,
+                count=high - low,
                 columns=self._reading.in_the_clear(partition, columns),
             )
 
 
-def _limit(segments: Sequence[Segment]) -> int:
+def _limit(segments: int, messages: int) -> int:
     """How many segments to read next, so that it is worth a batch and nobody waits for it."""
-    messages = sum(len(segment.columns) for segment in segments)
-    if not messages:
-        return SEGMENTS
-    return max(SEGMENTS, min(MOST_SEGMENTS, STEP * len(segments) // messages))
+    return max(SEGMENTS, min(MOST_SEGMENTS, STEP * segments // messages))
 
 
 def _kept(segment: Segment, start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -55,6 +55,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     created_at: Instant
     lane: int
     position: int
+    count: int
     columns: Columns
 
 

@@ -4,8 +4,10 @@ Spark takes a batch as it is if its types are exactly these; all columns may be 
 """
 
 import io
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -40,8 +42,6 @@ _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _HEAD, _DIGITS = 24, 12
 """An id is what its partition begins with, and twelve digits of offset."""
 _TEXT = 36
-_SHORT = 16
-"""Messages up to which it costs more to wrap a column than to go through it."""
 _GROUPS = ((0, 8), (9, 13), (14, 18), (19, 23), (24, 36))
 """Where the digits of a UUID stand in its text."""
 
@@ -53,7 +53,7 @@ class Batch:
         self._queue = queue
         self._runs = runs
         self._payload = payload
-        self._counts = np.array([len(run.columns) for run in runs], np.int64)
+        self._counts = np.array([run.count for run in runs], np.int64)
         self._total = int(self._counts.sum())
 
     def columns(self, schema: pa.Schema) -> pa.RecordBatch:
@@ -101,7 +101,7 @@ class Batch:
 
     @cached_property
     def _message_ids(self) -> pa.Array:
-        if any(run.start + len(run.columns) >> 4 * _DIGITS for run in self._runs):
+        if any(run.start + run.count >> 4 * _DIGITS for run in self._runs):
             pairs = zip(
                 self._each([run.partition for run in self._runs]), self._offsets, strict=True
             )
@@ -129,9 +129,7 @@ class Batch:
             return pa.nulls(self._total, pa.string())
         none = bytes(16)
         data = b"".join(
-            none * len(run.columns)
-            if column is None
-            else b"".join([trace or none for trace in column])
+            none * run.count if column is None else b"".join([trace or none for trace in column])
             for run, column in zip(self._runs, columns, strict=True)
         )
         ids = np.frombuffer(data, np.uint8).reshape(-1, 16)
@@ -150,7 +148,7 @@ class Batch:
             return pa.nulls(self._total, pa.string())
         made = _column(
             [
-                [None] * len(run.columns) if column is None else column
+                [None] * run.count if column is None else column
                 for run, column in zip(self._runs, columns, strict=True)
             ],
             pa.string(),
@@ -175,31 +173,44 @@ def _column(
     kind: pa.DataType,
     to_bytes: Callable[[Sequence[T]], list[bytes]],
 ) -> pa.Array:
-    """One column of several. Those over a buffer are copied in one piece, unless they are short."""
-    lengths: list[Array] = []
+    """One column of several. Those over a buffer are copied in one piece each."""
+    ends: list[Any] = []
     pieces: list[Any] = []
     loose: list[bytes] = []
 
     def gather() -> None:
-        lengths.append(np.fromiter(map(len, loose), np.int32, len(loose)))
-        pieces.extend(loose)
-        loose.clear()
+        if loose:
+            ends.append(array("I", accumulate(map(len, loose), initial=0)))
+            pieces.extend(loose)
+            loose.clear()
 
     for column in columns:
         packed = getattr(column, "packed", None)
-        if packed is None or len(column) < _SHORT:
+        if packed is None:
             loose += to_bytes(column)
         else:
             gather()
-            ends, data = packed()
-            lengths.append(np.diff(np.frombuffer(ends, np.uint32)).astype(np.int32))
+            mine, data = packed()
+            ends.append(mine)
             pieces.append(data)
     gather()
-    each = np.concatenate(lengths)
+    offsets = _offsets(ends)
+    data = pa.py_buffer(b"".join(pieces))
+    return pa.Array.from_buffers(kind, len(offsets) - 1, [None, pa.py_buffer(offsets), data])
+
+
+def _offsets(ends: Sequence[Any]) -> Array:
+    """Where the entries of several buffers end when they stand one after the other.
+
+    All at once, because buffers may be many and short.
+    """
+    each = np.diff(np.frombuffer(b"".join(ends), np.uint32))
+    # From the end of one buffer to the beginning of the next is the length of nothing.
+    seams = np.cumsum(np.fromiter(map(len, ends), np.int64, len(ends)))[:-1] - 1
+    each = np.delete(each, seams)
     offsets = np.zeros(len(each) + 1, np.int32)
     np.cumsum(each, out=offsets[1:])
-    data = pa.py_buffer(b"".join(pieces))
-    return pa.Array.from_buffers(kind, len(each), [None, pa.py_buffer(offsets), data])
+    return offsets
 
 
 def _fixed(text: Array) -> pa.Array:
@@ -237,7 +248,7 @@ class Writer:
         missing, reached = step.missing, -1
         for runs in _portions(step.runs, self._body.batch_rows):
             last = runs[-1]
-            reached = last.position + len(last.columns)
+            reached = last.position + last.count
             self._write(runs, step.lane, reached, missing)
             missing = []
         if reached != step.position:
@@ -265,13 +276,14 @@ class _Out(io.RawIOBase):
     """A file that is taken away piece by piece."""
 
     def __init__(self) -> None:
-        self._parts: list[bytes] = []
+        self._parts: list[Any] = []
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any) -> int:
-        self._parts.append(bytes(data))
+        # Not copied yet: it is bytes, or a buffer of a batch that nobody changes any more.
+        self._parts.append(data)
         return len(data)
 
     def take(self) -> bytes:
@@ -286,7 +298,7 @@ def _portions(runs: Sequence[Run], rows: int) -> Iterator[Sequence[Run]]:
     count = 0
     for run in runs:
         portion.append(run)
-        count += len(run.columns)
+        count += run.count
         if count >= rows:
             yield portion
             portion, count = [], 0

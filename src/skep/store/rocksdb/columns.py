@@ -159,6 +159,15 @@ def _buffers(columns: Columns) -> list[bytes]:
 
 def _columns(value: bytes, present: int, count: int) -> Columns:
     ends_size = 4 * (count + 1)
+    if not present:
+        # Most segments are so, and many of them short.
+        base = _HEADER.size + ends_size
+        ends = memoryview(value)[_HEADER.size : base].cast("I")
+        return Columns(payloads=BytesColumn(value, ends, base))
+    return _all_columns(value, present, count, ends_size)
+
+
+def _all_columns(value: bytes, present: int, count: int, ends_size: int) -> Columns:
     texts = bool(present & _TRANSACTION_IDS) + bool(present & _PRODUCERS)
     ends = [
         memoryview(value)[start : start + ends_size].cast("I")

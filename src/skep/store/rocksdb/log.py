@@ -60,11 +60,11 @@ class LogRows(CatalogueRows):
         else:
             holding = next(self._db.scan(first, at + b"\x00", backwards=True), (at, b""))
             entries = self._db.scan(holding[0], behind)
-        # The first may end before the position.
         places = [place for _, place in islice(entries, limit + (not backwards))]
         segments = self._segments_at(places)
-        if not backwards:
-            segments = [s for s in segments if s.position + len(s.columns) > position]
+        if not backwards and segments and _end(segments[0]) <= position:
+            # Only the first may end before the position.
+            return segments[1:]
         return segments[:limit]
 
     def find_offsets(self, partition: int, ids: Sequence[str]) -> list[Offset | None]:
@@ -102,3 +102,8 @@ class LogRows(CatalogueRows):
                 raise Corrupted(f"the journal names a segment that is missing: {partition}/{start}")
             found.append(columns.decode(key, value))
         return found
+
+
+def _end(segment: Segment) -> int:
+    """Where a segment ends in the journal."""
+    return segment.position + len(segment.columns)
