@@ -40,15 +40,25 @@ async def few_connections(scene: Scene) -> AsyncIterator[None]:
         yield
 
 
-async def poll(url: str, seconds: float) -> list[object]:
-    """Many long polls at once where nothing is ever pushed to."""
+QUIET = "quiet"
+"""A queue where nothing is ever pushed to."""
+
+
+async def make_quiet(url: str) -> None:
+    """Who polls later is known to the queue by then, and writes nothing."""
     async with AsyncClient(url) as client:
-        await client.queues.configure("quiet")
-        polls = [client.pop("quiet", wait=seconds) for _ in range(POLLS)]
-        return await asyncio.gather(*polls)
+        await client.queues.configure(QUIET)
+        assert await client.pop(QUIET) is None
+
+
+async def poll(url: str, seconds: float) -> list[object]:
+    """Many long polls at once."""
+    async with AsyncClient(url) as client:
+        return await asyncio.gather(*[client.pop(QUIET, wait=seconds) for _ in range(POLLS)])
 
 
 async def test_three_connections_are_enough_to_go_on(scene: Scene) -> None:
+    await make_quiet(scene.server.url)
     async with few_connections(scene):
         await scene.traffic.until_done(2)
         assert await poll(scene.server.url, 1) == [None] * POLLS
@@ -58,6 +68,7 @@ async def test_three_connections_are_enough_to_go_on(scene: Scene) -> None:
 
 
 async def test_a_locked_table_is_a_refusal_and_not_a_hang(scene: Scene) -> None:
+    await make_quiet(scene.server.url)
     async with scene.operator() as sql, sql.transaction():
         await sql.execute("LOCK TABLE queen.segment IN ACCESS EXCLUSIVE MODE")
         began = time.monotonic()
