@@ -16,8 +16,8 @@ MODES: tuple[Mode, ...] = ("fast", "immediate")
 MB = 1 << 20
 CROWD, CROWDS = 120, 5
 """How many push at once, and how often such a crowd comes."""
-MEMORY_TO_SPARE = 160 * MB
-"""Less than the crowds send after the second."""
+MEMORY_TO_SPARE = 64 * MB
+"""Less than a half of what the crowds send after the second."""
 FILES_TO_SPARE = 10
 
 

@@ -13,6 +13,8 @@ _TRIM_THRESHOLD = -1
 _MMAP_THRESHOLD = -3
 """The numbers of ``mallopt``'s settings."""
 _KEPT_BYTES = 32 << 20
+_LARGE_BYTES = 512 << 10
+"""What is as large as this goes back to the system at once: kept, it would leave holes."""
 
 
 class Relief:
@@ -23,7 +25,7 @@ class Relief:
         self._libc = ctypes.CDLL(None)
         if hasattr(self._libc, "mallopt"):
             self._libc.mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
-            self._libc.mallopt(_MMAP_THRESHOLD, _KEPT_BYTES)
+            self._libc.mallopt(_MMAP_THRESHOLD, _LARGE_BYTES)
 
     def look(self, connections: int) -> None:
         """Called several times a second with the number of connections."""
