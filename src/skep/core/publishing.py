@@ -136,7 +136,7 @@ class Publishing:
         for value in data:
             chunk = decode(value)
             for group in chunk.groups:
-                columns = self._sealed(group).columns(chunk.producer)
+                columns = self.sealed(group).columns(chunk.producer)
                 by_queue.setdefault(group.queue, {}).setdefault(group.partition, []).append(columns)
             # Others have their turn: a chunk takes some milliseconds.
             await asyncio.sleep(0)
@@ -157,8 +157,8 @@ class Publishing:
             for partition, parts in columns.items()
         )
 
-    def _sealed(self, group: Group) -> Group:
-        """A group that was staged before its queue was encrypted is encrypted now."""
+    def sealed(self, group: Group) -> Group:
+        """A group as its queue wants it: encrypted, also if it was staged before the queue was."""
         queue = self._catalogue.queues.get(group.queue)
         encrypted = queue is not None and queue.config.options.encryption_enabled
         return group.sealed(self._keys) if encrypted else group

@@ -61,7 +61,6 @@ class Staging:
         self._store = store
         self._catalogue = catalogue
         self._committer = committer
-        self._keys = keys
         self._limits = limits
         self._rests = rests
         self._publishing = Publishing(store, catalogue, committer, keys, limits)
@@ -92,7 +91,7 @@ class Staging:
         check_count("chunk", chunk, most=MAX_CHUNKS - 1)
         key = check_epoch(app, version).key(check_stage("stage", stage), chunk)
         producer = check_label("producer", producer)
-        groups = [self._sealed(each) for each in group(rows, queue, self._limits)]
+        groups = [self._publishing.sealed(each) for each in group(rows, queue, self._limits)]
         value = encode(Chunk(groups, producer))
         for _ in range(ATTEMPTS):
             found = await self._store.find_entries(ledger.STAGES, [key])
@@ -234,11 +233,6 @@ class Staging:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return await asyncio.shield(task)
-
-    def _sealed(self, rows: Group) -> Group:
-        queue = self._catalogue.queues.get(rows.queue)
-        encrypted = queue is not None and queue.config.options.encryption_enabled
-        return rows.sealed(self._keys) if encrypted else rows
 
 
 def _check_stages(stages: Sequence[Stage]) -> None:
