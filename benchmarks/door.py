@@ -18,6 +18,7 @@ from pathlib import Path
 
 from benchmarks import sdk
 from benchmarks.latency import measure as messages_through
+from benchmarks.payloads import ORDERS, in_file
 from benchmarks.report import Report, directory, parse
 
 CONNECTIONS = 32
@@ -86,11 +87,19 @@ def figure(output: str, name: str) -> float:
     return float(line.split()[-1])
 
 
-def push(url: str, size: int, seconds: float, *, partitions: int = 100, ids: int = 0) -> float:
+def push(
+    url: str,
+    size: int,
+    seconds: float,
+    *,
+    partitions: int = 100,
+    ids: int = 0,
+    payloads: list[str] = ORDERS,
+) -> float:
     """Messages per second."""
-    output = wrk(
-        "push.lua", f"{url}/api/v1/push", seconds, MESSAGES=size, PARTITIONS=partitions, IDS=ids
-    )
+    with in_file(payloads) as file:
+        settings = {"MESSAGES": size, "PARTITIONS": partitions, "IDS": ids, "PAYLOADS": file}
+        output = wrk("push.lua", f"{url}/api/v1/push", seconds, **settings)
     return figure(output, "Requests/sec") * size
 
 
@@ -109,7 +118,7 @@ def pushes(report: Report, seconds: float) -> None:
         for name, rates in ((f"push {size}", plain), (f"push {size}, chosen ids", chosen)):
             beside = [rate / ceiling for rate, ceiling in zip(rates, ceilings, strict=True)]
             ratio = statistics.median(beside)
-            report.rate(name, statistics.median(rates), ratio=ratio, of="ceiling")
+            report.rate(name, statistics.median(rates), ceiling=ratio)
     with skep() as url:
         report.rate("push 1, one partition", push(url, 1, seconds, partitions=1))
     with skep() as url:

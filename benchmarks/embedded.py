@@ -203,7 +203,7 @@ async def run(report: Report, seconds: float) -> None:
             for ids in (False, True):
                 pushed, consumed = await push_and_consume(size, callers, ids=ids, seconds=seconds)
                 chosen = ", chosen ids" if ids else ""
-                report.rate(f"push {size} x {callers}{chosen}", pushed, ratio=pushed / base)
+                report.rate(f"push {size} x {callers}{chosen}", pushed, bare=pushed / base)
                 if not ids:
                     report.rate(f"pop + ack {size} x {callers}", consumed)
     report.title("latency of a pop")

@@ -19,12 +19,12 @@ class Report:
     def title(self, text: str) -> None:
         print(f"\n{text}\n{'-' * len(text)}", flush=True)
 
-    def rate(self, name: str, rate: float, *, ratio: float | None = None, of: str = "bare") -> None:
+    def rate(self, name: str, rate: float, **ratios: float) -> None:
+        """A rate, and what it is of the rates beside it."""
         self.figures[name] = round(rate)
-        beside = ""
-        if ratio is not None:
+        for of, ratio in ratios.items():
             self.figures[f"{name}, of {of}"] = round(ratio, 2)
-            beside = f"{ratio:8.2f} of {of}"
+        beside = "".join(f"{ratio:8.2f} of {of}" for of, ratio in ratios.items())
         print(f"  {name:44} {rate:12,.0f} messages/s {beside}", flush=True)
 
     def save(self, path: Path | None) -> None:

@@ -184,10 +184,8 @@ def main() -> None:
     about.add_argument("--rate", type=float, default=100.0, help=f"pushes of {MESSAGES} per second")
     arguments = about.parse_args()
     report = Report()
-    with postgres() as server:
-        url = asyncio.run(database(server))
-        with skep(url) as served:
-            uvloop.run(measure(report, url, served, arguments.rate, arguments.minutes))
+    with postgres() as server, database(server) as url, skep(url) as served:
+        uvloop.run(measure(report, url, served, arguments.rate, arguments.minutes))
     report.save(arguments.save)
 
 

@@ -24,8 +24,9 @@ from tests.faults.database import Cluster
 import pyspark_skep
 import skep as embedded
 from benchmarks.door import process
+from benchmarks.payloads import ORDERS
 from benchmarks.report import Report, directory, parser
-from benchmarks.rows.drive import PAYLOADS, Rows, Seed
+from benchmarks.rows.drive import Rows, Seed
 from pyspark_skep import DefaultSource
 from skep import Draft
 from skep.spark import session
@@ -59,7 +60,7 @@ _READ_ROWS = """
 
 async def fill(store: Path, messages: int, partitions: int, size: int) -> None:
     """Push so many messages, ``size`` of a partition at a time."""
-    payloads = [payload.encode() for payload in PAYLOADS]
+    payloads = [payload.encode() for payload in ORDERS]
 
     def drafts(turn: int) -> list[Draft]:
         return [
@@ -169,8 +170,8 @@ def rates(report: Report, messages: int, beside: str, works: dict[str, Callable[
     """The rate of each, and of what the one is that they are all beside."""
     taken = dict(zip(works, in_turns(list(works.values())), strict=True))
     for name, each in taken.items():
-        ratio = None if name == beside else taken[beside] / each
-        report.rate(name, messages / each, ratio=ratio, of=beside)
+        ratios = {} if name == beside else {beside: taken[beside] / each}
+        report.rate(name, messages / each, **ratios)
 
 
 def drain(frame: "DataFrame") -> None:
@@ -245,7 +246,7 @@ def flat(report: Report, spark: "SparkSession", messages: int) -> None:
             (taken,) = in_turns([partial(_drain_orders, spark, url)])
         rate = messages / taken
         first = first or rate
-        report.rate(f"{partitions:,} partitions", rate, ratio=rate / first, of=f"{FLAT[0]}")
+        report.rate(f"{partitions:,} partitions", rate, **{f"{FLAT[0]}": rate / first})
 
 
 def measure(report: Report, spark: "SparkSession", messages: int, rows: str | None) -> None:

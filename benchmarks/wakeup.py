@@ -5,7 +5,6 @@
 Few messages, so that consumers wait; beside it the same with both at one server.
 """
 
-import asyncio
 import statistics
 
 from benchmarks.latency import measure
@@ -28,12 +27,10 @@ def wake(report: Report, name: str, pushed_at: str, popped_at: str, seconds: flo
 def main() -> None:
     arguments = parse(__doc__)
     report = Report()
-    with postgres() as server:
-        url = asyncio.run(database(server))
-        with skep(url) as one, skep(url) as other:
-            report.title("from a push to the answer of a long poll")
-            wake(report, "at the same server", one, one, arguments.seconds)
-            wake(report, "at another server", one, other, arguments.seconds)
+    with postgres() as server, database(server) as url, skep(url) as one, skep(url) as other:
+        report.title("from a push to the answer of a long poll")
+        wake(report, "at the same server", one, one, arguments.seconds)
+        wake(report, "at another server", one, other, arguments.seconds)
     report.save(arguments.save)
 
 

@@ -1,15 +1,18 @@
 -- Pushes of MESSAGES messages each, over PARTITIONS partitions, with ids of their own if IDS is set.
+-- PAYLOADS is the file that has them.
 local messages = tonumber(os.getenv("MESSAGES"))
 local partitions = tonumber(os.getenv("PARTITIONS"))
 local ids = os.getenv("IDS") == "1"
 
--- Two hundred bytes of which no two are alike: what is stored must not shrink more than orders do.
+-- A payload per line, used in turn.
+local payloads = {}
+for line in io.lines(os.getenv("PAYLOADS")) do payloads[#payloads + 1] = line end
+local used = 0
 local function payload()
-  local note = {}
-  for i = 1, 16 do note[i] = string.format("%08x", math.random(0, 2147483647)) end
-  return '{"order":12345,"customer":"alice","items":["tea","rice","salt"],"note":"'
-    .. table.concat(note) .. '"}'
+  used = used + 1
+  return payloads[used % #payloads + 1]
 end
+
 local count = 0
 local bodies = {}
 
