@@ -12,10 +12,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from skep import Client, Draft
-from skep.spark import replay as replaying
-from skep.spark.archive import dated, read_archive
-from skep.spark.record import Records
-from skep.spark.replay import Target, paced, sliced
+from skep.pipelines import replay as replaying
+from skep.pipelines.archive import read_archive
+from skep.pipelines.record import Records
+from skep.pipelines.replay import Target, paced
+from skep.pipelines.steps.archive import dated
+from skep.pipelines.steps.replay import sliced
 from tests.cli.run import Shell
 from tests.spark.conftest import Market, Push, messages_in
 

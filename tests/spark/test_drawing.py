@@ -7,10 +7,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from skep.spark.chart import bars, columns
-from skep.spark.flow import Stop, Way, drawing, ranks
-from skep.spark.page import Page, cell
-from skep.spark.traces_page import lasting
+from skep.pipelines.pages.chart import bars, columns
+from skep.pipelines.pages.flow import Stop, Way, drawing, ranks
+from skep.pipelines.pages.page import Page, cell
+from skep.pipelines.pages.traces import lasting
 
 EVIL = '<script>alert("1")</script> & more'
 SVG = "{http://www.w3.org/2000/svg}"

@@ -11,8 +11,8 @@ import pytest
 from skep.cli.pipeline.app import PIPELINES
 from skep.cli.pipeline.options import Place, seconds_of
 from skep.errors import Conflict
-from skep.spark.record import Records
-from skep.spark.running import reason_of
+from skep.pipelines.record import Records
+from skep.pipelines.run import reason_of
 from tests.cli.run import Shell
 from tests.spark.conftest import Push
 
@@ -37,7 +37,7 @@ def test_every_pipeline_has_a_section_on_the_page(name: str) -> None:
 
 
 def test_the_steps_on_the_page_can_be_imported() -> None:
-    rows = re.findall(r"^\| `(skep\.spark\.\w+)` \| (.*) \|$", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| `(skep\.pipelines\.steps\.\w+)` \| (.*) \|$", PAGE, re.MULTILINE)
 
     missing = [
         (module, step)

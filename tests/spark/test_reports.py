@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from skep import Client
 from skep.cli.shop import Order
-from skep.spark.dead_letters import error_class
+from skep.pipelines.steps.dead_letters import error_class
 from tests.cli.run import Shell
 from tests.spark.conftest import Market, messages_in
 

@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 
 from skep import Client, Draft
 from skep.errors import Invalid
-from skep.spark.transform import inferred, load_step, to_ddl, to_messages, with_data
+from skep.pipelines.steps.transform import inferred, to_ddl, to_messages, with_data
+from skep.pipelines.transform import load_step
 from tests.cli.run import Shell
 from tests.spark.conftest import Market, messages_in
 

@@ -1,19 +1,17 @@
 """``skep pipeline run analytics``."""
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
 from skep.cli import output
-from skep.cli.pipeline.job import Job, job, report_path
+from skep.cli.pipeline.job import job, report_path
 from skep.cli.pipeline.options import Place, Queues, Report, To, placed, seconds_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from skep.spark.analytics_page import Findings
+    from skep.pipelines.pages.analytics import Findings
 
 Window = Annotated[str, typer.Option(help="How long a window is: 10s, 1m, 1h.")]
 Hot = Annotated[
@@ -38,47 +36,14 @@ def analytics(
     to = place.located(to)
     seconds, page = seconds_of(window), report_path(to, report)
     with job(place, "analytics", tuple(queue or ()), to) as work:
-        from skep.spark.analytics_page import page_of
+        from skep.pipelines.analytics import measure
+        from skep.pipelines.pages.analytics import page_of
 
-        found = _findings(work, to, f"{seconds} seconds", hot)
+        found = measure(work.spark, work.source, to, window=f"{seconds} seconds", factor=hot)
         messages = sum(row["messages"] for row in found.queues)
         work.records.count(work.run, messages)
         page_of(found, window=window, factor=hot, now=datetime.now(UTC)).write(page)
     _print(found, str(page), as_json=place.as_json)
-
-
-def _findings(work: Job, to: str, window: str, factor: float) -> "Findings":
-    from skep.spark import analytics as steps
-    from skep.spark.analytics_page import Findings
-
-    spark, source = work.spark, work.source
-    messages = source.read(spark, steps.SCHEMA, payloadFormat="binary")
-    letters = source.view(spark, "dead-letters")
-    # Messages are read once; all else is found from what this leaves of them.
-    found = steps.with_letters(steps.measured(messages, window), letters, window)
-    found.write.mode("overwrite").parquet(f"{to}/measured")
-    measured = spark.read.parquet(f"{to}/measured")
-    queues = steps.per_queue(measured)
-    failures = steps.failures(letters, queues)
-    lags = steps.lags(source.view(spark, "consumers"))
-    return Findings(
-        windows=_rows(steps.per_window(measured)),
-        queues=_rows(queues),
-        hot=_rows(steps.hot(steps.partitions(measured), factor)),
-        failures=_kept(spark, failures, f"{to}/failures"),
-        lags=_kept(spark, lags, f"{to}/lags"),
-    )
-
-
-def _rows(frame: "DataFrame") -> list[dict[str, Any]]:
-    return [row.asDict() for row in frame.collect()]
-
-
-def _kept(spark: Any, frame: "DataFrame", path: str) -> list[dict[str, Any]]:
-    """What is written is what is shown: the server knows other numbers a moment later."""
-    rows = frame.collect()
-    spark.createDataFrame(rows, frame.schema).write.mode("overwrite").parquet(path)
-    return [row.asDict() for row in rows]
 
 
 def _print(found: "Findings", page: str, *, as_json: bool) -> None:

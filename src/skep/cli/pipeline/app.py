@@ -12,7 +12,7 @@ from skep.cli.pipeline.job import lag_of
 from skep.cli.pipeline.replay import replay
 from skep.cli.pipeline.traces import traces
 from skep.cli.pipeline.transform import transform
-from skep.spark.record import Records, Run
+from skep.pipelines.record import Records, Run
 
 PIPELINES = {
     "archive": archive,

@@ -23,7 +23,7 @@ def archive(
     to = place.located(to)
     interval = seconds_of(every) if follow else None
     with job(place, "archive", tuple(queue or ()), to, streams="together") as work:
-        from skep.spark.archive import archiving, sorting
+        from skep.pipelines.archive import archiving, sorting
 
         before = work.run.messages
         with sorting(work.spark):

@@ -38,7 +38,7 @@ def dead_letters(
     """
     to = place.located(to) if to else None
     with job(place, "dead-letters", tuple(queue or ()), to or "") as work:
-        from skep.spark.dead_letters import affected, causes, chosen, classified
+        from skep.pipelines.steps.dead_letters import affected, causes, chosen, classified
 
         found = classified(work.source.view(work.spark, "dead-letters"))
         letters = chosen(found, error_class, where).cache()
@@ -57,7 +57,7 @@ def dead_letters(
 
 
 def _redrive(letters: "DataFrame", place: Place, *, yes: bool) -> None:
-    from skep.spark.dead_letters import numbers_of
+    from skep.pipelines.dead_letters import numbers_of
 
     count = letters.count()
     confirm(f"Send {count} dead letters back to the ends of their partitions?", yes=yes)

@@ -19,8 +19,8 @@ from skep.cli.pipeline.options import Place
 from skep.client.connection import read
 from skep.client.sync_client import Client
 from skep.errors import SkepError
-from skep.spark.record import Records, Run, Streams
-from skep.spark.source import Source
+from skep.pipelines.record import Records, Run, Streams
+from skep.pipelines.source import Source
 from skep.wire.journal import ReaderAnswer
 from skep.wire.paths import API, segment
 
@@ -42,7 +42,7 @@ class Job:
 
     def stream(self, writer: "DataStreamWriter", every: float | None) -> None:
         """Run a stream, and show how far it is."""
-        from skep.spark.running import run_stream
+        from skep.pipelines.run import run_stream
 
         with self.progress(None if every else self.expected) as step:
             interval = None if every is None else f"{every} seconds"
@@ -104,7 +104,7 @@ def job(
 def _recorded(records: Records, run: Run) -> Iterator[None]:
     from pyspark.errors import PySparkException
 
-    from skep.spark.running import reason_of
+    from skep.pipelines.run import reason_of
 
     try:
         yield

@@ -84,7 +84,7 @@ def _messages(
     until: datetime | None,
     where: str | None,
 ) -> "DataFrame":
-    from skep.spark.archive import read_archive
+    from skep.pipelines.archive import read_archive
 
     if archive is None:
         found = work.source.read(work.spark, payloadFormat="binary")
@@ -98,7 +98,8 @@ def _messages(
 
 
 def _send(work: Job, messages: "DataFrame", rate: int | None, ids: Ids) -> None:
-    from skep.spark.replay import SLICE_SECONDS, Target, paced, slices, with_new_ids
+    from skep.pipelines.replay import SLICE_SECONDS, Target, paced, slices
+    from skep.pipelines.steps.replay import with_new_ids
 
     queue = {"queue": work.run.target} if work.run.target else {}
     target = Target(work.source.server | queue, work.run.id)
@@ -116,7 +117,7 @@ def _send(work: Job, messages: "DataFrame", rate: int | None, ids: Ids) -> None:
 
 
 def _print_counts(messages: "DataFrame", *, as_json: bool) -> None:
-    from skep.spark.replay import counted
+    from skep.pipelines.steps.replay import counted
 
     rows = [row.asDict() for row in counted(messages).collect()]
     columns = ("queue", "partitions", "messages", "first_at", "last_at")

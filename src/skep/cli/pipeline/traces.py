@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skep.cli import output
-from skep.cli.pipeline.job import Job, job, report_path
+from skep.cli.pipeline.job import job, report_path
 from skep.cli.pipeline.options import Place, Queues, Report, To, placed, seconds_of
 
 if TYPE_CHECKING:
-    from skep.spark.traces_page import Findings
-
-SHOWN = 50
+    from skep.pipelines.pages.traces import Findings
 
 Final = Annotated[
     list[str] | None,
@@ -42,39 +40,14 @@ def traces(
     to = place.located(to)
     seconds, page = seconds_of(within), report_path(to, report)
     with job(place, "traces", tuple(queue or ()), to) as work:
-        from skep.spark.traces_page import page_of
+        from skep.pipelines.pages.traces import page_of
+        from skep.pipelines.traces import follow
 
         now = datetime.now(UTC)
-        found = _findings(work, to, final, seconds, now)
+        found = follow(work.spark, work.source, to, final=final, within_seconds=seconds, now=now)
         work.records.count(work.run, sum(found.stops.values()))
         page_of(found, within=within, now=now).write(page)
     _print(found, str(page), as_json=place.as_json)
-
-
-def _findings(
-    work: Job, to: str, final: Sequence[str] | None, seconds: float, now: datetime
-) -> "Findings":
-    from skep.spark import traces as steps
-    from skep.spark.traces_page import Findings
-
-    spark, source = work.spark, work.source
-    steps.steps(source.read(spark, steps.SCHEMA)).write.mode("overwrite").parquet(f"{to}/steps")
-    walked = spark.read.parquet(f"{to}/steps")
-    edges = steps.edges(walked)
-    ends = sorted(final) if final else steps.final_queues(edges)
-    letters = source.view(spark, "dead-letters").where("trace_id IS NOT NULL")
-    found = steps.with_errors(steps.journeys(walked, ends, seconds, now), letters)
-    found.write.mode("overwrite").parquet(f"{to}/journeys")
-    journeys = spark.read.parquet(f"{to}/journeys")
-    edges.write.mode("overwrite").parquet(f"{to}/edges")
-    stuck = journeys.where("state = 'stuck'").orderBy("begun_at", "trace_id")
-    return Findings(
-        edges=[row.asDict() for row in edges.collect()],
-        endings=[row.asDict() for row in steps.endings(journeys).collect()],
-        stops={row.queue: row.journeys for row in steps.visited(walked).collect()},
-        stuck=[row.asDict() for row in stuck.limit(SHOWN).collect()],
-        final=ends,
-    )
 
 
 def _print(found: "Findings", page: str, *, as_json: bool) -> None:

@@ -69,7 +69,7 @@ def transform(
 
 
 def _result(work: Job, sql: str | None, function: str | None, schema: str | None) -> "DataFrame":
-    from skep.spark.transform import by_sql, load_step
+    from skep.pipelines.transform import by_sql, load_step
 
     step = load_step(function) if function else None
     streams = zip(work.run.queues, work.run.groups, strict=True)
@@ -81,7 +81,8 @@ def _result(work: Job, sql: str | None, function: str | None, schema: str | None
 
 def _frame(work: Job, queue: str, group: str, schema: str | None) -> "DataFrame":
     """A queue as a stream of its own: Spark must know of each how far it is."""
-    from skep.spark.transform import INFER, inferred, with_data
+    from skep.pipelines.steps.transform import inferred, with_data
+    from skep.pipelines.transform import INFER
 
     one = work.source.only(queue)
     if schema == INFER:
@@ -90,7 +91,7 @@ def _frame(work: Job, queue: str, group: str, schema: str | None) -> "DataFrame"
 
 
 def _writer(work: Job, result: "DataFrame", *, files: bool) -> "DataStreamWriter":
-    from skep.spark.transform import to_messages
+    from skep.pipelines.steps.transform import to_messages
 
     if files:
         writer = result.writeStream.format("parquet")

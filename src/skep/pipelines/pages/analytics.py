@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from skep.spark.chart import COLOURS, bars, columns
-from skep.spark.page import Page, cell
+from skep.pipelines.pages.chart import COLOURS, bars, columns
+from skep.pipelines.pages.page import Page, cell
 
 Row = Mapping[str, Any]
 

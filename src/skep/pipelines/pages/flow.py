@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from skep.spark.chart import COLOURS, shortened, svg
+from skep.pipelines.pages.chart import COLOURS, shortened, svg
 
 _BOX_WIDTH, _BOX_HEIGHT = 190, 64
 _GAP_X, _GAP_Y = 170, 56

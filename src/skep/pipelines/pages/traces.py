@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from skep.spark.flow import Stop, Way, drawing
-from skep.spark.page import Page, cell
+from skep.pipelines.pages.flow import Stop, Way, drawing
+from skep.pipelines.pages.page import Page, cell
 
 Row = Mapping[str, Any]
 

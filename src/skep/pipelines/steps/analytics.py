@@ -1,4 +1,4 @@
-"""``analytics``: queues in numbers, per partition and window of time.
+"""Queues in numbers, per partition and window of time.
 
 What is kept can be merged: counts are sums, and sizes are sketches (KLL), from which quantiles of
 any set of windows and partitions can be had without reading a message again.

@@ -1,6 +1,5 @@
-"""``dead-letters``: what is wrong with what groups gave up on, in classes instead of in texts."""
+"""What is wrong with what groups gave up on, in classes instead of in texts."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window, functions as f
@@ -70,16 +69,3 @@ def chosen(letters: "DataFrame", error_class: str | None, where: str | None) -> 
     if error_class is not None:
         letters = letters.where(f.col("error_class") == error_class)
     return letters.where(where) if where else letters
-
-
-def numbers_of(letters: "DataFrame", most: int = 1000) -> Iterator[tuple[str, list[int]]]:
-    """Queues and numbers of dead letters, the oldest of a queue first, so many at a time."""
-    queue, numbers = "", list[int]()
-    for row in letters.select("queue", "number").orderBy("queue", "number").toLocalIterator():
-        if numbers and (row.queue != queue or len(numbers) == most):
-            yield queue, numbers
-            numbers = []
-        queue = row.queue
-        numbers.append(row.number)
-    if numbers:
-        yield queue, numbers

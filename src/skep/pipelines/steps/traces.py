@@ -1,4 +1,4 @@
-"""``traces``: messages of one trace id as a journey through queues."""
+"""Messages of one trace id as a journey through queues."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,0 +1,1 @@
+"""From DataFrames to DataFrames, a file for each subject."""
