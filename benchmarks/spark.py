@@ -69,9 +69,11 @@ async def fill(store: Path, messages: int, partitions: int, size: int) -> None:
         ]
 
     pushes = -(-messages // size)
+    # Pushes to the same partition at the same time would become one segment.
+    wave = min(200, partitions)
     async with embedded.open(store) as queue:
-        for begin in range(0, pushes, 200):
-            turns = range(begin, min(begin + 200, pushes))
+        for begin in range(0, pushes, wave):
+            turns = range(begin, min(begin + wave, pushes))
             await asyncio.gather(*(queue.push("orders", drafts(turn)) for turn in turns))
         await queue.queues.configure("copy")
 
@@ -259,7 +261,7 @@ def measure(report: Report, spark: "SparkSession", messages: int, rows: str | No
         micro_batches(report, spark, url, room)
         report.title("writing")
         writing(report, spark, messages, url, parquet)
-    report.title("reading, ten messages in each push")
+    report.title("reading, ten messages in each segment")
     flat(report, spark, messages)
 
 

@@ -57,6 +57,27 @@ async def test_a_push_to_a_partition_that_is_remembered_needs_one_statement(
     assert await payloads(store, alice) == [b"first", b"a", b"b", b"c"]
 
 
+async def test_a_push_needs_one_statement_although_old_messages_are_being_removed(
+    store: PostgresStore, alice: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(10):
+        await appended(store, push(alice, b"x"))
+    monkeypatch.setattr("skep.store.postgres.store.look", None)
+
+    await asyncio.gather(
+        *(
+            work
+            for before in range(1, 11)
+            for work in (
+                store.truncate(alice.queue, alice.number, before, kind="retention"),
+                store.commit([push(alice, b"y")]),
+            )
+        )
+    )
+
+    assert await payloads(store, await fresh(store, alice)) == [b"x"] + [b"y"] * 10
+
+
 async def test_what_another_server_pushed_is_not_overwritten(
     store: PostgresStore, second: PostgresStore, alice: Partition
 ) -> None:

@@ -26,7 +26,7 @@ HOT: dict[str, tuple[Any, ...]] = {
     "replace_consumers": ([1], ["g"], [5], ["s"], [1], []),
     "insert_consumers": ([],),
     "commit_at_once": (
-        *(0, NOBODY, [5], [1], [0], [0], [1], [0], []),
+        *(0, NOBODY, [5], [1], [0], [1], [0], []),
         *([1], ["g"], [5], ["s"], [1], [True], [1], ["g"], ["s"], [], b""),
     ),
     "tell": (0, NOBODY, b""),

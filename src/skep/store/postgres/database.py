@@ -78,7 +78,7 @@ class Database:
         async with self._free, self._heeding_silence():
             return await self._try(self._reader, work)
 
-    async def commit(self, work: Work[T], *, at_once: Work[T | None]) -> T:
+    async def commit(self, work: Work[T], *, at_once: Work[T | None] | None = None) -> T:
         """Do ``work`` in a transaction on the connection for commits, one after the other.
 
         Before, ``at_once`` may do it in one statement. It needs the limits of the connection,
@@ -87,7 +87,7 @@ class Database:
         async with self._writing, self._heeding_silence():
             self._check_timeline()
             writer = self._writer
-            if not self._pooled and writer is not None and not writer.is_closed():
+            if at_once and not self._pooled and writer is not None and not writer.is_closed():
                 done = await at_once(writer)
                 if done is not None:
                     return done

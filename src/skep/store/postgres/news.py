@@ -68,9 +68,10 @@ class NewsRows(Opening):
     async def _write_and_tell(
         self, work: Callable[[asyncpg.Connection], Awaitable[tuple[T, Happened]]]
     ) -> T:
-        """Do something beside the commits, and tell of it with it.
+        """Do something between two commits, and tell of it with it.
 
-        The lane is locked first, as commits do it: in another order they would wait for each other.
+        A commit that waited for the lane would see what was before, and have to be done again. The
+        lane is locked first, as commits do it: in another order they would wait for each other.
         """
 
         async def whole(connection: asyncpg.Connection) -> tuple[T, int | None]:
@@ -79,7 +80,7 @@ class NewsRows(Opening):
             return result, await tell(connection, self._lane, happened)
 
         try:
-            result, number = await (await self._db()).write(whole)
+            result, number = await (await self._db()).commit(whole)
         except OutcomeUnknown:
             self._lane.doubt()
             raise

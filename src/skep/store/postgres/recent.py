@@ -160,7 +160,6 @@ def _appended(round_: Round, segments: list[Segment], known: Known) -> tuple[lis
     return (
         [each.number for each in before],
         [each.queue for each in before],
-        [each.start for each in before],
         [each.end for each in before],
         list(round_.heads),
         [known.heads[queue] for queue in round_.heads],

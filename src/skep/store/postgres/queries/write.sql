@@ -91,10 +91,8 @@ WITH held AS MATERIALIZED (
 ), locked AS MATERIALIZED (
     SELECT p.number
       FROM held
-     CROSS JOIN unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
-           AS a (number, queue, start_offset, end_offset)
-      JOIN queen.partition AS p
-           ON p.number = a.number AND p.queue = a.queue AND p.start_offset = a.start_offset
+     CROSS JOIN unnest($3::bigint[], $4::bigint[], $5::bigint[]) AS a (number, queue, end_offset)
+      JOIN queen.partition AS p ON p.number = a.number AND p.queue = a.queue
      WHERE EXISTS (SELECT FROM queen.queue AS q WHERE q.number = a.queue)
        AND greatest(p.end_offset, (
            SELECT s.start_offset + s.messages FROM queen.segment AS s
@@ -102,7 +100,7 @@ WITH held AS MATERIALIZED (
             ORDER BY s.start_offset DESC LIMIT 1)) = a.end_offset
        FOR NO KEY UPDATE OF p
 ), heads AS (
-    SELECT FROM unnest($7::bigint[], $8::bigint[]) AS a (queue, position)
+    SELECT FROM unnest($6::bigint[], $7::bigint[]) AS a (queue, position)
      WHERE greatest((
                SELECT h.position FROM queen.lane_head AS h
                 WHERE h.queue = a.queue AND h.lane = $1
@@ -112,11 +110,11 @@ WITH held AS MATERIALIZED (
                 ORDER BY s.position DESC LIMIT 1
            )) = a.position
 ), made AS (
-    INSERT INTO queen.segment SELECT * FROM unnest($9::queen.segment[])
+    INSERT INTO queen.segment SELECT * FROM unnest($8::queen.segment[])
 ), gone AS (
     DELETE FROM queen.consumer AS c
-     USING unnest($10::bigint[], $11::text[], $12::bigint[], $13::text[], $14::bigint[],
-                  $15::boolean[])
+     USING unnest($9::bigint[], $10::text[], $11::bigint[], $12::text[], $13::bigint[],
+                  $14::boolean[])
            AS a (queue, consumer_group, partition, subscription, version, under_lease)
      WHERE c.queue = a.queue AND c.consumer_group = a.consumer_group
        AND c.partition = a.partition AND c.subscription = a.subscription
@@ -125,20 +123,20 @@ WITH held AS MATERIALIZED (
             OR c.expires_at > (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
     RETURNING 1
 ), subscribed AS (
-    SELECT FROM unnest($16::bigint[], $17::text[], $18::text[])
+    SELECT FROM unnest($15::bigint[], $16::text[], $17::text[])
            AS a (queue, consumer_group, subscription)
       JOIN queen.subscription AS s
            ON s.queue = a.queue AND s.consumer_group = a.consumer_group AND s.id = a.subscription
 ), moved AS (
-    INSERT INTO queen.consumer SELECT * FROM unnest($19::queen.consumer[])
+    INSERT INTO queen.consumer SELECT * FROM unnest($18::queen.consumer[])
 ), told AS (
     INSERT INTO queen.news (lane, number, content)
-    SELECT $1, coalesce((SELECT max(n.number) FROM queen.news AS n WHERE n.lane = $1), 0) + 1, $20
+    SELECT $1, coalesce((SELECT max(n.number) FROM queen.news AS n WHERE n.lane = $1), 0) + 1, $19
       FROM held
     RETURNING number
 )
 SELECT coalesce((SELECT number FROM told), 0)
      / ((SELECT count(*) FROM locked) = cardinality($3::bigint[])
-        AND (SELECT count(*) FROM heads) = cardinality($7::bigint[])
-        AND (SELECT count(*) FROM gone) = cardinality($10::bigint[])
-        AND (SELECT count(*) FROM subscribed) = cardinality($16::bigint[]))::integer;
+        AND (SELECT count(*) FROM heads) = cardinality($6::bigint[])
+        AND (SELECT count(*) FROM gone) = cardinality($9::bigint[])
+        AND (SELECT count(*) FROM subscribed) = cardinality($15::bigint[]))::integer;
