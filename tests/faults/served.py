@@ -25,10 +25,7 @@ def served(kind: str, path: Path) -> Iterator[list[ServerProcess]]:
             return
         url = databases().empty()
         if kind == "workers":
-            server = stack.enter_context(ServerProcess(url, "--workers", "2"))
-            # If only their parent were killed, the workers would live on.
-            stack.callback(server.end)
-            yield [server]
+            yield [stack.enter_context(ServerProcess(url, "--workers", "2"))]
             return
         yield [stack.enter_context(ServerProcess(url)) for _ in range(2)]
 

@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -146,6 +147,18 @@ async def test_workers_share_a_port_and_one_that_dies_is_replaced(database: str)
         code = await asyncio.to_thread(server.end)
 
     assert (len(children), code) == (2, 0)
+
+
+def test_workers_end_with_the_server_that_started_them(database: str) -> None:
+    with ServerProcess(database, "--workers", "2") as server:
+        children = _children(server.pid)
+
+        server.end(signal.SIGKILL)
+
+        while any(Path(f"/proc/{child}").exists() for child in children):
+            time.sleep(0.05)
+
+    assert len(children) == 2
 
 
 def _children(pid: int) -> list[int]:

@@ -6,6 +6,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from threading import Thread
 from types import FrameType
 
 _log = logging.getLogger("skep.workers")
@@ -30,6 +31,8 @@ class Crew:
         self._size = size
         self._work = work
         self._workers: set[int] = set()
+        # Nothing is ever written to it: it ends when we do, however that comes.
+        self._watched, self._life = os.pipe()
         self._stopping = False
         self._code = 0
 
@@ -56,12 +59,19 @@ class Crew:
         try:
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_DFL)
+            os.close(self._life)
+            Thread(target=self._end_with_parent, daemon=True).start()
             self._work(is_first)
             code = 0
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 1
         finally:
             os._exit(code)
+
+    def _end_with_parent(self) -> None:
+        """A worker that nobody can stop any more would hold the port for ever."""
+        os.read(self._watched, 1)
+        os.kill(os.getpid(), signal.SIGTERM)
 
     def _replace(self, worker: int, status: int, *, early: bool) -> None:
         code = os.waitstatus_to_exitcode(status)

@@ -11,7 +11,7 @@ from skep.core.queues import Queues
 from skep.core.readers import Readers
 from skep.core.staging import Staging
 from skep.core.state import PartitionState, QueueState
-from skep.errors import Corrupted
+from skep.errors import Corrupted, OutcomeUnknown, Unavailable
 from skep.model.journal import Lanes
 from skep.model.names import SECOND, Instant, Offset
 from skep.store.clock import Clock, SystemClock
@@ -116,6 +116,8 @@ class Sweeper:
         try:
             if await self._store.take_duty("sweep", 3 * interval):
                 await sweep()
+        except (Unavailable, OutcomeUnknown) as error:
+            _log.warning("sweeping stopped early; it starts again in %s s: %s", interval, error)
         except Exception:
             _log.exception("sweeping stopped early; it starts again in %s s", interval)
 
