@@ -20,12 +20,15 @@ from tests.broker.build import (
     backlogs,
     cursors,
     drafts,
+    finish,
     make_broker,
     offsets,
     payloads,
     pop,
     pop_all,
+    start,
 )
+from tests.broker.held import HeldStore
 from tests.databases import databases
 
 MINUTE = 60
@@ -450,6 +453,26 @@ async def test_a_reader_of_a_queue_that_was_made_anew_holds_nothing_of_the_new_o
     clock.advance(MINUTE + 1)
 
     assert await queue.sweep() == 1
+
+
+async def test_a_rule_that_is_made_during_a_sweep_does_not_pass_over_readers(
+    held: HeldStore, clock: ManualClock
+) -> None:
+    async with make_broker(held) as queue:
+        await queue.queues.configure("orders", max_wait_time_seconds=MINUTE)
+        await queue.push("orders", drafts(1, "late"))
+        await queue.push("orders", drafts(2, "done"))
+        await queue.ack(await pop(queue, partition="done", batch=2))
+        await begin(queue)
+        clock.advance(MINUTE + 1)
+
+        held.hold()
+        sweep = await start(queue.sweep())  # waits for the write by which it evicts
+        await keep(queue, completed_retention_seconds=1)
+        held.release()
+        await finish(sweep)
+
+        assert bounds(queue)["done"] == (0, 2)
 
 
 async def test_retention_by_age_alone_waits_for_no_reader(

@@ -14,6 +14,7 @@ from skep.core.state import PartitionState, QueueState
 from skep.errors import Corrupted, OutcomeUnknown, Unavailable
 from skep.model.journal import Lanes
 from skep.model.names import SECOND, Instant, Offset
+from skep.model.queue import QueueOptions
 from skep.store.clock import Clock, SystemClock
 from skep.store.protocol import Store
 
@@ -123,20 +124,21 @@ class Sweeper:
 
     async def _sweep_queue(self, queue: QueueState, now: Instant) -> int:
         removed = 0
-        readers = await self._readers_of(queue)
+        # Once for all partitions: options that change meanwhile may wait for other readers.
+        options = queue.config.options
+        readers = await self._readers_of(queue, options)
         for count, partition in enumerate(list(queue.partitions.values())):
             if count % _STEP == _STEP - 1:
                 await asyncio.sleep(0)
             try:
-                removed += await self._sweep_partition(partition, now, readers)
+                removed += await self._sweep_partition(partition, options, now, readers)
             except Corrupted as error:
                 # It must not keep what comes after it from being swept.
                 _log.error("%s/%s was not swept: %s", queue.config.name, partition.name, error)
         return removed
 
-    async def _readers_of(self, queue: QueueState) -> Sequence[Lanes]:
+    async def _readers_of(self, queue: QueueState, options: QueueOptions) -> Sequence[Lanes]:
         """How far the readers of a queue's journal are, if something is to wait for them."""
-        options = queue.config.options
         if not options.retention_enabled or not options.completed_retention_seconds:
             return ()
         found = [reader.lanes(queue) for reader in await self._readers.all()]
@@ -151,14 +153,17 @@ class Sweeper:
             _log.error("the history of %s was not swept: %s", queue.config.name, error)
 
     async def _sweep_partition(
-        self, partition: PartitionState, now: Instant, readers: Sequence[Lanes]
+        self,
+        partition: PartitionState,
+        options: QueueOptions,
+        now: Instant,
+        readers: Sequence[Lanes],
     ) -> int:
-        options = partition.queue.config.options
         removed = 0
         if options.max_wait_time_seconds:
             removed += await self._evict(partition)
         if options.retention_enabled:
-            removed += await self._retain(partition, now, readers)
+            removed += await self._retain(partition, options, now, readers)
         return removed
 
     async def _evict(self, partition: PartitionState) -> int:
@@ -175,9 +180,12 @@ class Sweeper:
         return evicted
 
     async def _retain(
-        self, partition: PartitionState, now: Instant, readers: Sequence[Lanes]
+        self,
+        partition: PartitionState,
+        options: QueueOptions,
+        now: Instant,
+        readers: Sequence[Lanes],
     ) -> int:
-        options = partition.queue.config.options
         removed = 0
         for seconds, kind in (
             (options.retention_seconds, RETENTION),
