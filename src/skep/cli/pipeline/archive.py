@@ -5,15 +5,29 @@ from typing import Annotated
 import typer
 
 from skep.cli import output
+from skep.cli.connect import connect
 from skep.cli.pipeline.job import job
 from skep.cli.pipeline.options import Every, Follow, Place, Queues, placed, seconds_of
+from skep.cli.pipeline.retention import removable, remove_archived, whole_seconds_of
 
 To = Annotated[str, typer.Option(help="The directory of the archive.")]
+RemoveAfter = Annotated[
+    str | None,
+    typer.Option(
+        help="Let queues remove what is so old, archived, and done by every group: 1h, 7d."
+    ),
+]
 
 
 @placed
 def archive(
-    to: To, queue: Queues = None, follow: Follow = False, every: Every = "1m", *, place: Place
+    to: To,
+    queue: Queues = None,
+    follow: Follow = False,
+    every: Every = "1m",
+    remove_after: RemoveAfter = None,
+    *,
+    place: Place,
 ) -> None:
     """Copy queues to Parquet files, each message once.
 
@@ -21,10 +35,18 @@ def archive(
     offset. The same command again goes on where it was.
     """
     to = place.located(to)
+    queues = tuple(queue or ())
     interval = seconds_of(every) if follow else None
-    with job(place, "archive", tuple(queue or ()), to, streams="together") as work:
+    age = None if remove_after is None else whole_seconds_of(remove_after)
+    if age is not None:
+        with connect(place.url, place.token) as client:
+            removable(client, queues)
+    with job(place, "archive", queues, to, streams="together") as work:
         from skep.pipelines.archive import archiving, sorting
 
+        if age is not None:
+            with connect(place.url, place.token) as client:
+                remove_archived(client, work.run, age)
         before = work.run.messages
         with sorting(work.spark):
             writer = archiving(work.spark, work.source, to, *work.run.groups)

@@ -1,0 +1,224 @@
+"""What an archive lets go from queues is old, archived, and done by every group."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from pyspark.sql import SparkSession
+
+import skep
+from skep import Broker, Client, Draft
+from skep.pipelines.archive import read_archive
+from skep.testing.clock import ManualClock
+from tests.cli.run import Shell
+from tests.client.serving import serving
+from tests.spark.conftest import messages_in
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+ARCHIVE = ("pipeline", "run", "archive", "--remove-after", "1h")
+HOUR = 3600
+
+
+class Scene:
+    """A server whose clock and whose sweeps are in the hands of the test."""
+
+    def __init__(
+        self, portal: BlockingPortal, broker: Broker, clock: ManualClock, url: str, client: Client
+    ) -> None:
+        self._portal = portal
+        self._broker = broker
+        self._clock = clock
+        self.url = url
+        self.client = client
+
+    def push(self, texts: str, queue: str = "orders") -> None:
+        """A message for each letter, each by itself, in two partitions."""
+        for number, text in enumerate(texts):
+            self.client.push(queue, [Draft(text.encode(), f"p{number % 2}")])
+
+    def done(self, group: str, partition: str, queue: str = "orders") -> None:
+        """Let a group do what a partition has."""
+        delivery = self.client.pop(queue, partition=partition, group=group, batch=100)
+        assert delivery is not None
+        self.client.ack(delivery)
+
+    def advance(self, seconds: float) -> None:
+        self._portal.call(self._clock.advance, seconds)
+
+    def sweep(self) -> int:
+        return self._portal.call(self._broker.sweep)
+
+    def kept(self, queue: str = "orders") -> str:
+        found = messages_in(self.client, queue)
+        return "".join(sorted(message.payload.decode() for message in found))
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    clock = ManualClock()
+    opened = skep.open("memory://", clock=clock, sweep_interval=None)
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(opened) as broker,
+        portal.wrap_async_context_manager(serving(broker)) as url,
+        Client(url) as client,
+    ):
+        yield Scene(portal, broker, clock, url, client)
+
+
+@pytest.fixture
+def shell(scene: Scene, tmp_path: Path) -> Shell:
+    return Shell(scene.url, XDG_DATA_HOME=str(tmp_path / "home"))
+
+
+@pytest.fixture
+def to(tmp_path: Path) -> str:
+    return str(tmp_path / "archive")
+
+
+def archived(spark: SparkSession, to: str) -> str:
+    return "".join(sorted(bytes(row.payload).decode() for row in read_archive(spark, to).collect()))
+
+
+def test_only_what_is_archived_is_removed_and_archive_and_queue_hold_each_message_once(
+    spark: SparkSession, scene: Scene, shell: Shell, to: str
+) -> None:
+    """A queue that no group consumes, and an archive that is run once a day."""
+    command = (*ARCHIVE, "--queue", "orders", "--to", to)
+    scene.push("abcde")
+    shell.run(*command)
+    scene.push("fgh")
+    scene.advance(24 * HOUR)
+
+    assert scene.sweep() == 5
+    assert (archived(spark, to), scene.kept()) == ("abcde", "fgh")
+    shell.run(*command)
+    assert scene.sweep() == 3
+
+    assert (archived(spark, to), scene.kept()) == ("abcdefgh", "")
+
+
+def test_what_is_archived_stays_until_it_is_old_and_every_group_has_done_it(
+    spark: SparkSession, scene: Scene, shell: Shell, to: str
+) -> None:
+    scene.push("aAbB")
+    for group in ("fast", "slow"):
+        scene.done(group, "p0")
+    scene.done("fast", "p1")
+    shell.run(*ARCHIVE, "--to", to)
+
+    scene.advance(HOUR)
+    assert scene.sweep() == 0
+    scene.advance(1)
+    assert scene.sweep() == 2
+
+    assert (archived(spark, to), scene.kept()) == ("ABab", "AB")
+
+
+@pytest.mark.usefixtures("spark")
+def test_other_options_and_labels_of_a_queue_stay(scene: Scene, shell: Shell, to: str) -> None:
+    before = scene.client.queues.configure("orders", namespace="shop", priority=7, max_size=9)
+
+    shell.run(*ARCHIVE, "--queue", "orders", "--to", to)
+
+    after = scene.client.queues.get("orders")
+    assert (after.options.retention_enabled, after.options.completed_retention_seconds) == (
+        *(True, HOUR),
+    )
+    assert (after.namespace, after.options.priority, after.options.max_size) == ("shop", 7, 9)
+    assert after.number == before.number
+
+
+@pytest.mark.usefixtures("spark")
+def test_an_archive_that_follows_lets_go_what_it_has_while_it_runs(
+    scene: Scene, shell: Shell, to: str
+) -> None:
+    scene.push("abc")
+    scene.advance(2 * HOUR)
+
+    with ThreadPoolExecutor() as pool:
+        removed = pool.submit(sweep_in_turns, scene, ["def", "gh"])
+        shell.run(*ARCHIVE, "--queue", "orders", "--to", to, "--follow", "--every", "10ms")
+
+    assert removed.result() == [3, 3, 2]
+
+
+def sweep_in_turns(scene: Scene, pushes: list[str]) -> list[int]:
+    """Sweep whenever the archive has all there is, and stop it at last."""
+    try:
+        removed = [sweep_until_empty(scene)]
+        for texts in pushes:
+            scene.push(texts)
+            scene.advance(2 * HOUR)
+            removed.append(sweep_until_empty(scene))
+        return removed
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def sweep_until_empty(scene: Scene, seconds: float = 60) -> int:
+    removed, tick = 0, threading.Event()
+    for _ in range(round(seconds / 0.02)):
+        removed += scene.sweep()
+        if not scene.kept():
+            break
+        tick.wait(0.02)
+    return removed
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_queue_that_was_deleted_and_made_again_keeps_what_is_not_archived(
+    scene: Scene, shell: Shell, to: str
+) -> None:
+    command = (*ARCHIVE, "--queue", "orders", "--to", to)
+    scene.push("ab")
+    shell.run(*command)
+    scene.client.queues.delete("orders")
+    scene.push("cd")
+    scene.done("fast", "p0")
+
+    said = shell.said(*command, expect=1)
+    scene.advance(24 * HOUR)
+
+    assert "was deleted and made anew" in said
+    assert (scene.sweep(), scene.kept()) == (0, "cd")
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_queue_that_came_since_the_last_run_removes_nothing_before_it_is_archived(
+    scene: Scene, shell: Shell, to: str
+) -> None:
+    scene.push("a")
+    shell.run(*ARCHIVE, "--to", to)
+    scene.push("b", "later")
+
+    removing = []
+    for _ in range(2):
+        shell.run(*ARCHIVE, "--to", to)
+        removing.append(scene.client.queues.get("later").options.retention_enabled)
+
+    assert removing == [False, True]
+
+
+def test_a_queue_that_removes_by_age_alone_is_refused(scene: Scene, shell: Shell, to: str) -> None:
+    scene.client.queues.configure("kept")
+    scene.client.queues.configure("orders", retention_seconds=60)
+
+    said = shell.said(*ARCHIVE, "--to", to, expect=1)
+
+    assert "queue 'orders' removes messages after 60 s, archived or not" in said
+    assert not scene.client.queues.get("kept").options.retention_enabled
+    assert shell.json("pipeline", "status") == []
+
+
+@pytest.mark.parametrize("age", ["0s", "999ms", "soon"])
+def test_an_age_that_retention_cannot_count_is_refused(shell: Shell, to: str, age: str) -> None:
+    said = shell.misused("pipeline", "run", "archive", "--to", to, "--remove-after", age)
+
+    assert f"not '{age}'" in said
