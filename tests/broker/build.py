@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, TypeVar
 
 from skep import Broker, Delivery, Draft, KeyRing, Limits, Message, Settlement
 from skep.model.dead_letter import FailedMessage
 from skep.model.names import DEFAULT_PARTITION, QUEUE_MODE, Offset, to_datetime
+from skep.model.pipeline import PipelineRun
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
 
@@ -48,6 +49,13 @@ def make_broker(
 def drafts(n: int, partition: str = DEFAULT_PARTITION, *, first: int = 0) -> list[Draft]:
     """Messages whose payloads are numbers, from ``first`` on."""
     return [Draft(b"%d" % number, partition) for number in range(first, first + n)]
+
+
+def a_run(identity: str = "archive-1", **fields: Any) -> PipelineRun:
+    """A run of a pipeline, as its host tells of it."""
+    told = {"pipeline": "archive", "queues": ("orders",), "state": "running", "host": "mill"}
+    began = {"started_at": datetime(2030, 1, 1, tzinfo=UTC)}
+    return PipelineRun(id=identity, **{**told, **began, **fields})
 
 
 async def pop(queue: Broker, name: str = "orders", **asked: Any) -> Delivery:

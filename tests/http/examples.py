@@ -106,6 +106,17 @@ EXAMPLES: Calls = {
         path="/api/v1/journal/groups/{place.queue}/position",
         body=lambda place: {"position": place.position},
     ),
+    ("PUT", "/api/v1/pipelines/{id}"): Example(
+        needs=POP,
+        path="/api/v1/pipelines/{place.queue}",
+        body=lambda place: {
+            "pipeline": "archive",
+            "queues": [place.queue],
+            "state": "done",
+            "host": "mill",
+            "startedAt": "2030-01-01T00:00:00Z",
+        },
+    ),
     ("GET", "/api/v1/journal/groups/{group}"): Example(
         needs=STATUS, path="/api/v1/journal/groups/{place.queue}", writes=False
     ),

@@ -24,6 +24,7 @@ _USED = {
     "{partitionId}": "{place.partition_id}",
     "{transactionId}": "{place.transaction_id}",
     "{number}": "{place.letter}",
+    "{id}": "{place.queue}",
     "{group}": "late",
     "{partition}": "Default",
     "{name}": "checkout",
@@ -119,6 +120,12 @@ _GROUPS: Calls = {
     **_post(OPERATE, f"{_GROUP}/queues/{{queue}}/partitions/{{partition}}/seek", {"toEnd": True}),
 }
 
+_PIPELINES: Calls = {
+    **_list(STATUS, "/api/v1/pipelines"),
+    **_look(STATUS, "/api/v1/pipelines/{id}"),
+    **_delete(ADMIN, "/api/v1/pipelines/{id}"),
+}
+
 _SERVER: Calls = {
     **_page(ADMIN, "/api/v1/system/maintenance"),
     **_page(ADMIN, "/api/v1/system/maintenance/pop"),
@@ -164,4 +171,4 @@ _WITH_QUEUE: Calls = {
     for key, example in WITHOUT_QUEUE.items()
 }
 
-OF_OPERATORS: Calls = {**_QUEUES, **_MESSAGES, **_GROUPS, **_SERVER, **_WITH_QUEUE}
+OF_OPERATORS: Calls = {**_QUEUES, **_MESSAGES, **_GROUPS, **_PIPELINES, **_SERVER, **_WITH_QUEUE}

@@ -13,7 +13,7 @@ from skep.http.access import Permission
 from skep.http.routing import Route
 from skep.model.address import partition_id
 from skep.model.staged import Rows
-from tests.broker.build import lease_of, pop
+from tests.broker.build import a_run, lease_of, pop
 
 TRACE_ID = UUID(int=7, version=4)
 Permissions: TypeAlias = frozenset[Permission]
@@ -32,7 +32,8 @@ class Place:
 
     Of two messages the group ``billing`` has leased the first, and ``late`` has given the second
     up and read nothing else; every other group is new to the queue. There is a trace event with
-    the names ``checkout`` and the queue's, and there was a message that was cleared.
+    the names ``checkout`` and the queue's, and there was a message that was cleared. A pipeline
+    whose id is the queue's name reads it.
     """
 
     queue: str
@@ -72,6 +73,7 @@ async def make_place(broker: Broker, queue: str) -> Place:
     (letter,) = await broker.dead_letters.list(queue)
     everything = Selection(queues=(queue,))
     position, _ = await broker.readers.begin(queue, everything, "latest", lambda name: True)
+    await broker.pipelines.put(a_run(queue, queues=(queue,)))
     return Place(
         queue=queue,
         partition_id=str(partition_id(first.partition_number)),

@@ -26,6 +26,7 @@ from skep.core.maintenance import Maintenance
 from skep.core.messages import Messages
 from skep.core.meter import Meter
 from skep.core.outbox import Outbox
+from skep.core.pipelines import Pipelines
 from skep.core.pop import Popping, PopRequest
 from skep.core.push import Batch, Pushing
 from skep.core.queues import Queues
@@ -71,7 +72,7 @@ class Broker:
 
     What is not about a single message is in ``queues``, ``groups``, ``messages``, ``journal``,
     ``journal_reading``, ``readers``, ``staging``, ``dead_letters``, ``traces``, ``streams``,
-    ``maintenance``, ``addresses``, ``giving_up`` and ``insight``.
+    ``pipelines``, ``maintenance``, ``addresses``, ``giving_up`` and ``insight``.
     """
 
     def __init__(
@@ -113,6 +114,7 @@ class Broker:
         self.journal = Journal(store, catalogue, following)
         self.journal_reading = JournalReading(store, catalogue, following, reading)
         self.readers = Readers(store, self.journal, committer)
+        self.pipelines = Pipelines(store, committer)
         self.dead_letters = DeadLetters(store, catalogue, committer, reading, limits)
         self.traces = Traces(store, catalogue, committer, self.messages, reading, limits)
         self.insight = Insight(

@@ -44,6 +44,7 @@ QUEUES = f"{API}/resources/queues"
 GROUPS = f"{API}/consumer-groups"
 MESSAGES = f"{API}/messages"
 DEAD_LETTERS = f"{API}/dlq"
+PIPELINES = f"{API}/pipelines"
 TRACES = f"{API}/traces"
 TRACE_NAMES = f"{TRACES}/names"
 
@@ -96,6 +97,10 @@ def dead_letter(queue: str, number: int) -> str:
 
 def replay(queue: str) -> str:
     return f"{dead_letters(queue)}/replay"
+
+
+def pipeline(identity: str) -> str:
+    return f"{PIPELINES}/{segment(identity)}"
 
 
 def traced(trace_id: UUID) -> str:
