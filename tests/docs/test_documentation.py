@@ -20,11 +20,13 @@ from skep.client.async_dead_letters import AsyncDeadLetters
 from skep.client.async_groups import AsyncGroups
 from skep.client.async_maintenance import AsyncMaintenance
 from skep.client.async_messages import AsyncMessages
+from skep.client.async_pipelines import AsyncPipelines
 from skep.client.async_queues import AsyncQueues
 from skep.client.async_traces import AsyncTraces
 from skep.core.dead_letters import DeadLetters
 from skep.core.groups import Groups
 from skep.core.messages import Messages
+from skep.core.pipelines import Pipelines
 from skep.core.queues import Queues
 from skep.core.traces import Traces
 from skep.model.queue import QueueOptions
@@ -151,6 +153,7 @@ def test_every_public_name_is_shown(name: str) -> None:
         AsyncGroups,
         AsyncMaintenance,
         AsyncMessages,
+        AsyncPipelines,
         AsyncQueues,
         AsyncTraces,
         skep.Broker,
@@ -159,6 +162,7 @@ def test_every_public_name_is_shown(name: str) -> None:
         DeadLetters,
         Groups,
         Messages,
+        Pipelines,
         Queues,
         Traces,
     ],

@@ -16,6 +16,7 @@ from skep.client.async_dead_letters import AsyncDeadLetters
 from skep.client.async_groups import AsyncGroups
 from skep.client.async_maintenance import AsyncMaintenance
 from skep.client.async_messages import AsyncMessages
+from skep.client.async_pipelines import AsyncPipelines
 from skep.client.async_queues import AsyncQueues
 from skep.client.async_traces import AsyncTraces
 from skep.client.connection import Request, post
@@ -78,7 +79,7 @@ class AsyncClient:
     cannot say. Nothing is read from the environment.
 
     What is not about a single message is in ``queues``, ``groups``, ``messages``,
-    ``dead_letters``, ``traces`` and ``maintenance``, as it is in the broker.
+    ``dead_letters``, ``traces``, ``pipelines`` and ``maintenance``, as it is in the broker.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class AsyncClient:
         self.messages = AsyncMessages(self.connection)
         self.dead_letters = AsyncDeadLetters(self.connection)
         self.traces = AsyncTraces(self.connection)
+        self.pipelines = AsyncPipelines(self.connection)
         self.maintenance = AsyncMaintenance(self.connection)
 
     async def __aenter__(self) -> Self:

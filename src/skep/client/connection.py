@@ -65,11 +65,19 @@ def delete(path: str, **query: Any) -> Request:
 
 
 def post(path: str, body: object, *, repeatable: bool, last_counts: bool = False) -> Request:
+    content = _content(body)
+    return Request("POST", path, body=content, repeatable=repeatable, last_counts=last_counts)
+
+
+def put(path: str, body: object) -> Request:
+    return Request("PUT", path, body=_content(body), repeatable=True, last_counts=True)
+
+
+def _content(body: object) -> bytes:
     try:
-        content = encode(body)
+        return encode(body)
     except UnicodeEncodeError:
         raise Invalid("request", "must be valid Unicode, without lone surrogates") from None
-    return Request("POST", path, body=content, repeatable=repeatable, last_counts=last_counts)
 
 
 def to_query(values: Mapping[str, Any]) -> dict[str, str]:

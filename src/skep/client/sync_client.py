@@ -19,6 +19,7 @@ from skep.client.sync_dead_letters import DeadLetters
 from skep.client.sync_groups import Groups
 from skep.client.sync_maintenance import Maintenance
 from skep.client.sync_messages import Messages
+from skep.client.sync_pipelines import Pipelines
 from skep.client.sync_queues import Queues
 from skep.client.sync_traces import Traces
 from skep.model.message import Delivery, Draft, Message, Receipt
@@ -78,7 +79,7 @@ class Client:
     cannot say. Nothing is read from the environment.
 
     What is not about a single message is in ``queues``, ``groups``, ``messages``,
-    ``dead_letters``, ``traces`` and ``maintenance``, as it is in the broker.
+    ``dead_letters``, ``traces``, ``pipelines`` and ``maintenance``, as it is in the broker.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class Client:
         self.messages = Messages(self.connection)
         self.dead_letters = DeadLetters(self.connection)
         self.traces = Traces(self.connection)
+        self.pipelines = Pipelines(self.connection)
         self.maintenance = Maintenance(self.connection)
 
     def __enter__(self) -> Self:

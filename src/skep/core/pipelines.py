@@ -62,10 +62,12 @@ class Pipelines:
         return sorted(found, key=_updated_at, reverse=True)
 
     async def find(self, identity: str) -> PipelineRun | None:
+        """What was last said of a run, if it is known."""
         found = await self._store.find_entries(SPACE, [check_name("id", identity)])
         return self._shown(found[0]) if found else None
 
     async def get(self, identity: str) -> PipelineRun:
+        """The same of one that must be known."""
         found = await self.find(identity)
         if found is None:
             raise NotFound(f"there is no run {identity!r} of a pipeline")

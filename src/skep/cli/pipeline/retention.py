@@ -6,14 +6,14 @@ import msgspec
 import typer
 
 from skep.cli.pipeline.options import seconds_of
-from skep.client.connection import Request, read
+from skep.client.connection import put, read
 from skep.client.sync_client import Client
 from skep.errors import Conflict, NotFound
 from skep.model.journal import Position
 from skep.model.queue import Queue
 from skep.pipelines.record import Run
 from skep.pipelines.source import EVERY_QUEUE
-from skep.wire.body import encode, raw
+from skep.wire.body import raw
 from skep.wire.journal import BeginAnswer, BeginBody, ReaderAnswer
 from skep.wire.paths import API, segment
 
@@ -62,5 +62,4 @@ def _place(client: Client, path: str, queues: tuple[str, ...]) -> Position:
         asked = BeginBody(
             queues=queues or None, pattern=None if queues else EVERY_QUEUE, start=raw("earliest")
         )
-        request = Request("PUT", path, body=encode(asked), repeatable=True)
-        return client.connection.send(request).decode(BeginAnswer).position
+        return client.connection.send(put(path, asked)).decode(BeginAnswer).position
