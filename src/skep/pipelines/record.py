@@ -11,8 +11,7 @@ from typing import BinaryIO, Literal, TypeAlias
 import msgspec
 
 from skep.errors import Conflict
-
-State: TypeAlias = Literal["running", "done", "stopped", "failed", "interrupted"]
+from skep.model.pipeline import State
 
 Streams: TypeAlias = Literal["none", "together", "each"]
 """Whether queues are read as streams: all in one, or each in one of its own."""
@@ -43,9 +42,13 @@ class Run(msgspec.Struct, kw_only=True):
 class Records:
     """The runs that this machine knows, a file for each."""
 
-    def __init__(self, directory: Path | None = None) -> None:
+    def __init__(
+        self, directory: Path | None = None, *, told: Callable[[Run], None] | None = None
+    ) -> None:
         self.directory = directory or data_directory()
         self._held: dict[str, BinaryIO] = {}
+        self._told = told
+        """Called whenever something of a run has changed."""
 
     def begin(
         self,
@@ -128,6 +131,8 @@ class Records:
         fresh = path.with_suffix(".new")
         fresh.write_bytes(msgspec.json.encode(run))
         fresh.replace(path)
+        if self._told is not None:
+            self._told(run)
 
     def list(self) -> list[Run]:
         """All runs, the newest first. What says that it is running, and is not, was interrupted."""

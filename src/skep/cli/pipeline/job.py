@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -16,6 +16,7 @@ from skep.cli.connect import connect
 from skep.cli.ending import FAILED, complain
 from skep.cli.output import Step
 from skep.cli.pipeline.options import Place
+from skep.cli.pipeline.telling import telling
 from skep.client.connection import read
 from skep.client.sync_client import Client
 from skep.errors import SkepError
@@ -79,25 +80,26 @@ def job(
     from skep.spark.session import check_pyspark
 
     check_pyspark()
-    records = Records()
     source = Source(place.url, queues, place.token)
-    with connect(place.url, place.token) as client:
-        _check_queues(client, queues)
-        messages = _messages(client, queues)
-        run = records.begin(
-            pipeline,
-            url=place.url,
-            queues=queues,
-            target=target,
-            about=about,
-            checkpoint=place.checkpoint,
-            streams=streams,
-        )
-        lag = lag_of(client, run)
-    with _recorded(records, run):
-        spark = open_session(place, pipeline)
-        expected = messages if lag is None else lag
-        yield Job(spark=spark, source=source, run=run, records=records, expected=expected)
+    with telling(place.url, place.token) as tell:
+        records = Records(told=tell)
+        with connect(place.url, place.token) as client:
+            _check_queues(client, queues)
+            messages = _messages(client, queues)
+            run = records.begin(
+                pipeline,
+                url=place.url,
+                queues=queues,
+                target=target,
+                about=about,
+                checkpoint=place.checkpoint,
+                streams=streams,
+            )
+            lag = lag_of(client, run.groups)
+        with _recorded(records, run):
+            spark = open_session(place, pipeline)
+            expected = messages if lag is None else lag
+            yield Job(spark=spark, source=source, run=run, records=records, expected=expected)
 
 
 @contextmanager
@@ -143,10 +145,10 @@ def open_session(place: Place, pipeline: str) -> "SparkSession":
     return found
 
 
-def lag_of(client: Client, run: Run) -> int | None:
-    """How many messages lie before its streams; None if the server does not know all of them."""
+def lag_of(client: Client, groups: Sequence[str]) -> int | None:
+    """How many messages lie before streams; None if the server does not know all of them."""
     with suppress(SkepError):
-        paths = [f"{API}/journal/groups/{segment(group)}" for group in run.groups]
+        paths = [f"{API}/journal/groups/{segment(group)}" for group in groups]
         lags = [client.connection.send(read(path)).decode(ReaderAnswer).lag for path in paths]
         return sum(lags) if lags else None
     return None
