@@ -11,7 +11,7 @@ import pytest
 from skep.cli.pipeline.app import PIPELINES
 from skep.cli.pipeline.options import Place, seconds_of
 from skep.errors import Conflict
-from skep.pipelines.record import Records
+from skep.pipelines.record import Records, Run
 from skep.pipelines.run import reason_of
 from tests.cli.run import Shell
 from tests.spark.conftest import Push
@@ -135,6 +135,28 @@ def test_a_run_whose_process_is_gone_was_interrupted(alone: Shell, tmp_path: Pat
     records.release(run)
 
     assert alone.json("pipeline", "status")[0]["state"] == "interrupted"
+
+
+def test_runs_that_keep_their_places_apart_have_names_apart(tmp_path: Path) -> None:
+    def begun(directory: str, checkpoint: str | None = None) -> Run:
+        records = Records(tmp_path / directory)
+        run = records.begin(
+            "archive",
+            url="http://here",
+            queues=(),
+            target="/a",
+            checkpoint=checkpoint,
+            streams="together",
+        )
+        records.release(run)
+        return run
+
+    one, again, other = begun("one"), begun("one"), begun("other")
+    shared = begun("one", "s3://place"), begun("other", "s3://place")
+
+    assert (one.id, one.groups) == (again.id, again.groups)
+    assert one.groups != other.groups
+    assert shared[0].groups == shared[1].groups
 
 
 def test_the_same_over_the_same_things_is_one_run(tmp_path: Path) -> None:

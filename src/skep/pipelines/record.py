@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from fcntl import LOCK_EX, LOCK_NB, flock
 from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias
+from uuid import uuid4
 
 import msgspec
 
@@ -65,8 +67,10 @@ class Records:
 
         ``about`` is what makes it another run, beside all that is recorded of it.
         """
-        identity = _identity(pipeline, url, queues, target, about, checkpoint)
         self.directory.mkdir(parents=True, exist_ok=True)
+        # A stream that keeps its place elsewhere is another, also if all it is told is the same.
+        place = checkpoint if checkpoint or streams == "none" else self._name()
+        identity = _identity(pipeline, url, queues, target, about, place)
         self._hold(identity)
         before = self._read(self.directory / f"{identity}.json")
         now = datetime.now(UTC)
@@ -86,6 +90,17 @@ class Records:
         )
         self.save(run)
         return run
+
+    def _name(self) -> str:
+        """What tells this directory from those of other machines, for ever."""
+        path, made = self.directory / "name", uuid4().hex
+        if not path.exists():
+            fresh = self.directory / f"name-{made}"
+            fresh.write_text(made)
+            with suppress(FileExistsError):
+                os.link(fresh, path)
+            fresh.unlink()
+        return path.read_text()
 
     def _hold(self, identity: str) -> None:
         """Two of the same would write to the same checkpoint."""
