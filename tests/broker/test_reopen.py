@@ -29,6 +29,7 @@ from tests.broker.build import (
     pop,
     pop_all,
 )
+from tests.broker.latencies import latencies, took
 from tests.databases import databases
 
 HOUR = 3600
@@ -452,3 +453,40 @@ async def test_no_delayed_message_is_lost_when_the_clock_went_back(
             clock.advance(10)
 
     assert found == [b"0", b"1"]
+
+
+async def test_latencies_survive_with_those_of_the_open_minute(
+    server: Restarts, clock: ManualClock
+) -> None:
+    async with server.run() as queue:
+        for _ in range(2):
+            await queue.push("orders", drafts(1))
+            delivery = await pop(queue)
+            clock.advance(30)
+            await queue.ack(delivery)
+            clock.advance(30)
+        await queue.push("orders", drafts(2))
+        await queue.ack(await pop(queue))
+
+    async with server.run() as queue:
+        clock.advance(5)
+        await queue.ack(await pop(queue))
+
+        assert await latencies(queue) == {
+            0: took({30: 1}),
+            1: took({30: 1}),
+            2: took({0: 1, 5: 1}),
+        }
+
+
+async def test_how_long_a_message_took_is_not_known_to_who_did_not_hand_it_out(
+    server: Restarts, clock: ManualClock
+) -> None:
+    async with server.run() as queue:
+        await queue.push("orders", drafts(1))
+        lease = lease_of(await pop(queue))
+
+    async with server.run() as queue:
+        await queue.ack(lease)
+
+        assert await latencies(queue) == {}

@@ -21,6 +21,7 @@ from skep.core.groups import Groups
 from skep.core.insight import Insight
 from skep.core.journal import Journal
 from skep.core.journal_reading import JournalReading
+from skep.core.latency_log import LatencyLog
 from skep.core.limits import Limits
 from skep.core.maintenance import Maintenance
 from skep.core.messages import Messages
@@ -117,6 +118,7 @@ class Broker:
         self.pipelines = Pipelines(store, committer)
         self.dead_letters = DeadLetters(store, catalogue, committer, reading, limits)
         self.traces = Traces(store, catalogue, committer, self.messages, reading, limits)
+        self._latencies = LatencyLog(store, committer, meter.latencies)
         self.insight = Insight(
             store,
             catalogue,
@@ -126,6 +128,7 @@ class Broker:
             self.dead_letters,
             self.traces,
             self.readers,
+            self._latencies,
             limits,
         )
         self.giving_up = GivingUp(store.clock, catalogue, committer, self.insight.observing)
@@ -137,7 +140,15 @@ class Broker:
         self.staging = Staging(
             store, catalogue, committer, keys, limits, lambda: self.maintenance.laying_aside
         )
-        self._sweeper = Sweeper(store, catalogue, self.queues, evicting, self.staging, self.readers)
+        self._sweeper = Sweeper(
+            store,
+            catalogue,
+            self.queues,
+            evicting,
+            self.staging,
+            self.readers,
+            self._latencies,
+        )
         self._closing: asyncio.Task[None] | None = None
 
     # Lifetime.
@@ -155,6 +166,7 @@ class Broker:
             self._outbox.start()
         if self._sweep_interval:
             self._sweeper.start(self._sweep_interval)
+            self._latencies.start(self._sweep_interval)
         return self
 
     async def __aexit__(
@@ -183,12 +195,14 @@ class Broker:
         try:
             await self._outbox.stop()
             await self._sweeper.stop()
+            await self._latencies.stop()
             await self.staging.stop()
             await self._following.stop()
             await self.maintenance.close()
             # Pops that were woken give their answer before the store goes away.
             await asyncio.sleep(0)
             await self._committer.close()
+            await self._latencies.keep_rest()
         finally:
             await self._store.close()
 

@@ -3,6 +3,7 @@
 import msgspec
 
 from skep.core import lease as leases
+from skep.core.ages import UNKNOWN, Ages, ages_of
 from skep.core.catalogue import Catalogue
 from skep.core.eligibility import due_at, visible
 from skep.core.reading import Reading
@@ -34,6 +35,7 @@ class Claim(msgspec.Struct, frozen=True):
     update: ConsumerUpdate
     messages: list[Message]
     truncated: int
+    ages: Ages
 
 
 class Claiming:
@@ -92,7 +94,8 @@ class Claiming:
         known = group.consumers.get(partition.number)
         update = group.update(partition, state, expected=consumer.version)
         truncated = leases.missed(known, partition.start) if known else 0
-        return Claim(group, partition, update, messages, truncated)
+        ages = ages_of(ripe) if state.lease else UNKNOWN
+        return Claim(group, partition, update, messages, truncated, ages)
 
     def _stop(self, consumer: Consumer, partition: PartitionState, budget: int) -> Offset:
         """Where to stop reading: a run that comes back ends where it ended before."""

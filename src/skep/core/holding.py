@@ -1,4 +1,4 @@
-"""Leases: which partitions each of them holds."""
+"""Leases: which partitions each of them holds, and how old that is."""
 
 from collections.abc import Collection
 from typing import TypeAlias
@@ -6,6 +6,7 @@ from typing import TypeAlias
 import msgspec
 
 from skep.core import lease as leases
+from skep.core.ages import UNKNOWN, Ages
 from skep.core.state import GroupState, PartitionState
 from skep.errors import LeaseLost
 from skep.model.consumer import Consumer
@@ -18,10 +19,11 @@ Held: TypeAlias = tuple[GroupState, PartitionState]
 class _Holding(msgspec.Struct):
     """What a lease holds, and the partitions that it held until it settled them.
 
-    ``broken`` once somebody else took or ended a part of it.
+    ``broken`` once somebody else took or ended a part of it. The ages of what it holds are known
+    to who handed it out, and not after a restart.
     """
 
-    places: list[Held]
+    places: dict[Held, Ages] = msgspec.field(default_factory=dict)
     settled: set[int] = msgspec.field(default_factory=set)
     broken: bool = False
 
@@ -54,7 +56,18 @@ class Holdings:
     def of(self, lease_id: LeaseId) -> list[Held]:
         """The places that a lease holds, lost or not."""
         holding = self._leases.get(lease_id)
-        return holding.places if holding else []
+        return list(holding.places) if holding else []
+
+    def note(self, lease_id: LeaseId, held: Held, ages: Ages) -> None:
+        """Remember how old the messages are that a lease was given for."""
+        holding = self._leases.get(lease_id)
+        if holding and held in holding.places:
+            holding.places[held] = ages
+
+    def ages(self, lease_id: LeaseId, held: Held) -> Ages:
+        """How old the messages are that a lease was given for, if that is known."""
+        holding = self._leases.get(lease_id)
+        return holding.places.get(held, UNKNOWN) if holding else UNKNOWN
 
     def follow(self, held: Held, before: Consumer | None, after: Consumer, *, own: bool) -> None:
         """A state was replaced. If that ends a lease, it was its ``own`` holder or another."""
@@ -65,13 +78,13 @@ class Holdings:
         if old is not None:
             self.end(old, held, own=own)
         if new is not None:
-            self._leases.setdefault(new, _Holding([])).places.append(held)
+            self._leases.setdefault(new, _Holding()).places[held] = UNKNOWN
 
     def end(self, lease_id: LeaseId, held: Held, *, own: bool) -> None:
         holding = self._leases.get(lease_id)
         if holding is None:
             return
-        holding.places = [place for place in holding.places if place != held]
+        holding.places.pop(held, None)
         if own:
             holding.settled.add(held[1].number)
         else:

@@ -6,6 +6,7 @@ from skep.core.committer import Committer
 from skep.core.dead_letters import DeadLetters
 from skep.core.health import Health
 from skep.core.lag import Lags
+from skep.core.latency_log import LatencyLog
 from skep.core.letters import Letters
 from skep.core.limits import Limits
 from skep.core.meter import Meter
@@ -20,7 +21,8 @@ from skep.store.protocol import Store
 
 class Insight:
     """``queues`` in numbers, how far ``groups`` are, what became of ``messages``, dead
-    ``letters``, ``traces``, and in ``metrics`` what happened lately."""
+    ``letters``, ``traces``, in ``metrics`` what happened lately, and in ``latencies`` how long
+    messages took."""
 
     def __init__(
         self,
@@ -32,6 +34,7 @@ class Insight:
         letters: DeadLetters,
         traces: Traces,
         readers: Readers,
+        latencies: LatencyLog,
         limits: Limits,
     ) -> None:
         self.clock = store.clock
@@ -43,3 +46,4 @@ class Insight:
         self.letters = Letters(catalogue, letters, limits)
         self.traces = TraceSearch(catalogue, traces, reading, limits)
         self.metrics = meter.metrics
+        self.latencies = latencies

@@ -1,12 +1,18 @@
 """From commits to counters: what a commit did is what has happened."""
 
+from collections.abc import Mapping, Sequence
+
+from skep.core import lease as leases
+from skep.core.ages import UNKNOWN, completed
 from skep.core.catalogue import Catalogue
+from skep.core.latencies import Latencies
 from skep.core.metrics import Metrics
-from skep.core.state import PartitionState
+from skep.core.state import GroupState, PartitionState
 from skep.model import ranges
-from skep.model.change import Applied, Change, Commit, ConsumerUpdate
+from skep.model.change import Applied, Change, Commit, ConsumerUpdate, GiveUp
 from skep.model.consumer import Consumer
-from skep.model.names import RESERVED
+from skep.model.names import RESERVED, Offset
+from skep.model.ranges import Ranges
 from skep.model.tally import Tally
 from skep.store.clock import Clock
 
@@ -25,6 +31,7 @@ class Meter:
         self._clock = clock
         self._catalogue = catalogue
         self.metrics = Metrics(clock)
+        self.latencies = Latencies(clock)
         self._now = clock.now()
         self._tallies: dict[int, Tally] = {}
         """Where this commit counts, by queue."""
@@ -40,6 +47,7 @@ class Meter:
     def _count_all(self, changes: list[Change], commit: Commit) -> None:
         self._now = self._clock.now()
         self.metrics.begin(self._now)
+        self.latencies.begin(self._now)
         self.metrics.keep_only(self._catalogue.queues)
         self._tallies.clear()
         for segment in commit.segments:
@@ -55,8 +63,9 @@ class Meter:
             for queue, partition in {each.queue: each.partition for each in change.appends}.items():
                 if tally := self._tally(queue, partition):
                     tally.pushes += 1
+        dead = _by_place(change.dead_letters) if change.dead_letters else {}
         for update in change.consumers:
-            self._count_update(update, states)
+            self._count_update(update, states, dead)
         for given_up in change.dead_letters:
             self._forget_letters(given_up.queue)
             if tally := self._tally(given_up.queue, given_up.partition):
@@ -65,7 +74,10 @@ class Meter:
             self._forget_letters(removal.queue)
 
     def _count_update(
-        self, update: ConsumerUpdate, states: dict[tuple[int, str], Consumer]
+        self,
+        update: ConsumerUpdate,
+        states: dict[tuple[int, str], Consumer],
+        dead: Mapping[tuple[int, str], Sequence[Offset]],
     ) -> None:
         """Count what one update did; ``states`` are those that the same commit made before."""
         partition = self._catalogue.partitions.get(update.partition)
@@ -88,6 +100,31 @@ class Meter:
         tally.acks += bool(acked or failed)
         if popped and update.state.lease:
             tally.note_lag(max(0, self._now - update.state.oldest_at))
+        if acked and update.under_lease:
+            lost = ranges.from_offsets(dead.get(place, ()))
+            self._time(group, partition, before, update.state, lost)
+
+    def _time(
+        self,
+        group: GroupState,
+        partition: PartitionState,
+        before: Consumer,
+        after: Consumer,
+        dead: Ranges,
+    ) -> None:
+        """Count how long the messages took that an ack completed.
+
+        Whoever did not hand them out does not know how old they are, and leaves them out.
+        """
+        if before.lease is None:
+            return
+        ages = self._catalogue.holdings.ages(before.lease.id, (group, partition))
+        if ages is UNKNOWN:
+            return
+        before = leases.from_start(before, partition.start)
+        sketch = self.latencies.of(partition.queue.config.name, group.name)
+        for bucket, messages in completed(ages, before, after, dead, self._now):
+            sketch[bucket] = sketch.get(bucket, 0) + messages
 
     def _forget_letters(self, queue: int) -> None:
         self.letters.pop(queue, None)
@@ -119,6 +156,14 @@ def _moved(before: Consumer, update: ConsumerUpdate) -> tuple[int, int, int]:
         return 0, acked, _run(after)
     # Acknowledged without ever having been leased: it was when it was popped.
     return (0 if update.under_lease else acked), acked, 0
+
+
+def _by_place(letters: Sequence[GiveUp]) -> dict[tuple[int, str], list[Offset]]:
+    """The offsets that were given up in each partition, by each group."""
+    found: dict[tuple[int, str], list[Offset]] = {}
+    for letter in letters:
+        found.setdefault((letter.partition, letter.group), []).append(letter.offset)
+    return found
 
 
 def _run(consumer: Consumer) -> int:

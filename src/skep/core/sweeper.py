@@ -1,4 +1,5 @@
-"""Removing what is old: messages past their retention or that waited too long, keys, history."""
+"""Removing what is old: messages past their retention or that waited too long, keys, history,
+latencies."""
 
 import asyncio
 import logging
@@ -7,6 +8,7 @@ from functools import partial
 
 from skep.core.catalogue import Catalogue
 from skep.core.evict import Evicting
+from skep.core.latency_log import LatencyLog
 from skep.core.queues import Queues
 from skep.core.readers import Readers
 from skep.core.staging import Staging
@@ -73,6 +75,7 @@ class Sweeper:
         evicting: Evicting,
         staging: Staging,
         readers: Readers,
+        latencies: LatencyLog,
     ) -> None:
         self._store = store
         self._catalogue = catalogue
@@ -80,6 +83,7 @@ class Sweeper:
         self._evicting = evicting
         self._staging = staging
         self._readers = readers
+        self._latencies = latencies
         self._task: asyncio.Task[None] | None = None
 
     def start(self, interval: float) -> None:
@@ -103,6 +107,7 @@ class Sweeper:
         while await self._store.forget_outcomes(horizon, limit=_STEP) == _STEP:
             pass
         await self._staging.sweep()
+        await self._latencies.sweep(now)
         return removed
 
     async def _run(self, interval: float) -> None:

@@ -58,6 +58,7 @@ class Taking:
                 self._unclaim((claim.group, claim.partition) for claim in claims)
             # Otherwise somebody was faster, or there was nothing but deleted messages.
             if isinstance(outcome, Applied) and any(claim.messages for claim in claims):
+                self._note_ages(claims, lease_id)
                 return _delivery(claims)
 
     async def _claim_some(
@@ -133,6 +134,10 @@ class Taking:
             if claim is None:
                 self._unclaim([(group, partition)])
         return claim
+
+    def _note_ages(self, claims: list[Claim], lease_id: LeaseId) -> None:
+        for claim in claims:
+            self._catalogue.holdings.note(lease_id, (claim.group, claim.partition), claim.ages)
 
     async def _commit(self, claims: list[Claim], lease_id: LeaseId) -> Outcome:
         submitted = self._committer.submit(

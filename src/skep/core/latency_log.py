@@ -1,0 +1,157 @@
+"""Latencies that last: every server keeps each minute that is over as an entry of the store.
+
+A server that is killed loses the minute that was open.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable
+
+import msgspec
+
+from skep.core.committer import Committer
+from skep.core.latencies import ByPlace, Latencies, Minute, Place
+from skep.core.metrics import MINUTE, Sees
+from skep.errors import SkepError
+from skep.model.change import Change, EntryUpdate
+from skep.model.latency import GroupLatency, Sketch, add
+from skep.model.names import SECOND, Instant
+from skep.store.protocol import Store
+
+SPACE = "latencies"
+KEEP = 7 * 24 * 3600 * SECOND
+_DIGITS = 12
+_PAGE = 100
+_STEP = 10
+"""How many entries are looked at to see which are old: mostly none is."""
+_log = logging.getLogger("skep.latencies")
+
+
+class _Record(msgspec.Struct, frozen=True, array_like=True):
+    """What is kept of a group in a queue and a minute."""
+
+    queue: str
+    group: str
+    sketch: Sketch
+
+
+class LatencyLog:
+    def __init__(self, store: Store, committer: Committer, latencies: Latencies) -> None:
+        self._store = store
+        self._committer = committer
+        self._latencies = latencies
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, interval: float) -> None:
+        self._task = asyncio.create_task(self._run(interval))
+
+    async def stop(self) -> None:
+        if self._task:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def keep(self) -> None:
+        """Keep the minutes that are over."""
+        self._latencies.begin(self._store.clock.now())
+        for minute in self._latencies.over:
+            await self._committer.submit(_change([minute]))
+            self._latencies.kept(minute)
+
+    async def keep_rest(self) -> None:
+        """Keep what is left, the open minute too: nothing is counted any more."""
+        minutes = [minute for minute in self._latencies.all if minute.by_place]
+        if not minutes:
+            return
+        try:
+            # The committer is closed: what it did last is among what is kept.
+            await self._store.commit([_change(minutes)])
+        except SkepError as error:
+            _log.warning("the latencies of the last minute are lost: %s", error)
+
+    async def sweep(self, now: Instant) -> None:
+        """Remove what is older than ``KEEP``."""
+        horizon = _begin(now - KEEP)
+        while page := await self._store.list_entries(SPACE, limit=_STEP):
+            old = [entry.key for entry in page if entry.key < horizon]
+            if old:
+                updates = (EntryUpdate(space=SPACE, key=key, value=None) for key in old)
+                await self._committer.submit(Change(entries=tuple(updates)))
+            if len(old) < _STEP:
+                break
+
+    async def between(
+        self, sees: Sees, start: Instant, stop: Instant, *, limit: int
+    ) -> tuple[list[GroupLatency], Instant | None]:
+        """What the acks of each minute say, of all servers together, and where to go on.
+
+        By minute, queue and group. It ends with the minute in which it has ``limit`` of them. The
+        other servers' open minutes are not known here.
+        """
+        found: list[GroupLatency] = []
+        number, whole = 0, ByPlace()
+        async for each, by_place in self._records(start // MINUTE, stop // MINUTE):
+            if each != number:
+                found += _rows(number, whole)
+                if len(found) >= limit:
+                    return found, each * MINUTE
+                number, whole = each, ByPlace()
+            for place, sketch in by_place.items():
+                if sees(place.queue):
+                    add(whole.setdefault(place, {}), sketch)
+        return found + _rows(number, whole), None
+
+    async def _run(self, interval: float) -> None:
+        while True:
+            await asyncio.sleep(interval)
+            try:
+                await self.keep()
+            except Exception:
+                _log.exception("latencies were not kept; it is tried again in %s s", interval)
+
+    async def _records(self, first: int, last: int) -> AsyncIterator[tuple[int, ByPlace]]:
+        """What servers counted in minutes, in the order of time: what is stored, and our own."""
+        own = {_key(minute): minute.by_place for minute in self._latencies.all}
+        after, stop = _begin(first * MINUTE), _begin((last + 1) * MINUTE)
+        while after < stop:
+            page = await self._store.list_entries(SPACE, after=after, limit=_PAGE)
+            end = min(stop, page[-1].key) if len(page) == _PAGE else stop
+            found = {key: by_place for key, by_place in own.items() if after < key <= end}
+            # What was kept meanwhile is there twice, under the same key.
+            found |= {entry.key: _decode(entry.value) for entry in page if entry.key <= end}
+            for key in sorted(found):
+                yield int(key[:_DIGITS]), found[key]
+            after = end
+
+
+def _rows(number: int, by_place: ByPlace) -> list[GroupLatency]:
+    return [
+        GroupLatency(place.queue, place.group, number * MINUTE, sketch)
+        for place, sketch in sorted(by_place.items())
+    ]
+
+
+def _change(minutes: Iterable[Minute]) -> Change:
+    return Change(
+        entries=tuple(
+            EntryUpdate(space=SPACE, key=_key(minute), value=_encode(minute.by_place))
+            for minute in minutes
+        )
+    )
+
+
+def _key(minute: Minute) -> str:
+    return f"{_begin(minute.number * MINUTE)}-{minute.id}"
+
+
+def _begin(instant: Instant) -> str:
+    """What comes before all keys of a minute, and behind those of earlier ones."""
+    return f"{instant // MINUTE:0{_DIGITS}}"
+
+
+def _encode(by_place: ByPlace) -> bytes:
+    return msgspec.msgpack.encode([_Record(*place, sketch) for place, sketch in by_place.items()])
+
+
+def _decode(value: bytes) -> ByPlace:
+    records = msgspec.msgpack.decode(value, type=list[_Record])
+    return {Place(record.queue, record.group): record.sketch for record in records}

@@ -1,0 +1,49 @@
+"""How long what an ack completed took."""
+
+from collections import Counter
+from itertools import accumulate
+
+from hypothesis import given, strategies as st
+
+from skep.core.ages import Ages, completed
+from skep.model import ranges
+from skep.model.consumer import Consumer
+from skep.model.latency import bucket_of
+
+NOW = 1_893_499_200_000_000
+HOUR = 3_600_000_000
+
+segments = st.lists(st.tuples(st.integers(1, 5), st.integers(0, HOUR)), min_size=1, max_size=20)
+"""Messages and age of each."""
+
+
+@given(segments, st.data())
+def test_every_message_counts_in_the_bucket_of_its_age(
+    some: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    ages = sorted((age for _, age in some), reverse=True)
+    sizes = [size for size, _ in some]
+    offsets = [0, *accumulate(sizes)]
+    age_of = [age for size, age in zip(sizes, ages, strict=True) for _ in range(size)]
+    every = range(offsets[-1])
+    before, now_done, dead = (data.draw(st.sets(st.sampled_from(every))) for _ in range(3))
+    now_done -= before
+    dead &= now_done
+
+    found = completed(
+        Ages(offsets[:-1], [NOW - age for age in ages]),
+        _state(before, run_end=len(every)),
+        _state(before | now_done, run_end=len(every)),
+        ranges.from_offsets(dead),
+        NOW,
+    )
+
+    counts: Counter[int] = Counter()
+    for bucket, messages in found:
+        counts[bucket] += messages
+    assert counts == Counter(bucket_of(age_of[offset]) for offset in now_done - dead)
+
+
+def _state(done: set[int], *, run_end: int) -> Consumer:
+    cursor, acked = ranges.advance(0, ranges.from_offsets(done))
+    return Consumer(cursor=cursor, acked=acked, run_end=run_end)
