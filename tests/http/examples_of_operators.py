@@ -163,6 +163,7 @@ WITHOUT_QUEUE: Calls = {
     **_list(STATUS, "/api/v1/analytics/worker-metrics"),
     **_list(STATUS, "/api/v1/analytics/queue-ops"),
     **_list(STATUS, "/api/v1/analytics/queue-lag"),
+    **_list(STATUS, "/api/v1/analytics/latencies"),
     **_list(STATUS, "/api/v1/analytics/retention"),
 }
 """The routes that need not be told a queue, when they are not."""

@@ -32,8 +32,8 @@ class Place:
 
     Of two messages the group ``billing`` has leased the first, and ``late`` has given the second
     up and read nothing else; every other group is new to the queue. There is a trace event with
-    the names ``checkout`` and the queue's, and there was a message that was cleared. A pipeline
-    whose id is the queue's name reads it.
+    the names ``checkout`` and the queue's, and there was a message that ``billing`` has done
+    and that was cleared. A pipeline whose id is the queue's name reads it.
     """
 
     queue: str
@@ -68,6 +68,7 @@ async def make_place(broker: Broker, queue: str) -> Place:
     (second,) = await broker.push(queue, [Draft(b"2", transaction_id=ids[1])])
     await broker.giving_up.give_up(second.id, group="late")
     await broker.push(queue, [Draft(b"3", "cleared")])
+    await broker.ack(await pop(broker, queue, group="billing", partition="cleared"))
     await broker.queues.clear(queue, partition="cleared")
     await broker.staging.stage(queue, 1, "s", 0, Rows(payloads=[b"4"]), queue=queue)
     (letter,) = await broker.dead_letters.list(queue)

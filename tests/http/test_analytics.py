@@ -179,7 +179,59 @@ async def test_what_left_the_queues_is_shown_by_rule(
     assert past["series"] == []
 
 
-@pytest.mark.parametrize("path", ["worker-metrics", "queue-ops", "queue-lag", "retention"])
+async def test_how_long_messages_took_is_shown_by_group_and_minute(
+    client: Client, clock: ManualClock
+) -> None:
+    await client.push("orders", 1)
+    clock.advance(10)
+    await client.push("orders", 2, 3)
+    delivery = await client.pop("orders", batch=3, consumerGroup="billing")
+    clock.advance(5)
+    await client.settle(delivery, "completed")
+
+    found = await client.get(f"{ANALYTICS}/latencies")
+
+    (row,) = found["series"]
+    assert (row["queue"], row["consumerGroup"], row["messages"]) == ("orders", "billing", 3)
+    assert row["beginsAt"] == at(clock, -15)
+    assert row["buckets"] == [[pytest.approx(5, rel=0.02), 2], [pytest.approx(15, rel=0.02), 1]]
+    assert found["next"] is None
+    assert (await client.get(f"{ANALYTICS}/latencies", to=at(clock, -60)))["series"] == []
+
+
+async def test_latencies_end_where_the_caller_sees_no_more(
+    client: Client, clock: ManualClock
+) -> None:
+    await work(client, "orders", 1)
+    clock.advance(60)
+    await work(client, "payments", 1)
+    client.badge.principal = somebody(Permission.STATUS, queues=("orders",))
+
+    found = await client.get(f"{ANALYTICS}/latencies", limit=1)
+
+    assert [row["queue"] for row in found["series"]] == ["orders"]
+    assert found["next"] is None
+
+
+async def test_latencies_go_on_with_the_next_minute(client: Client, clock: ManualClock) -> None:
+    await work(client, "orders", 1)
+    await work(client, "payments", 1)
+    clock.advance(120)
+    await work(client, "orders", 1)
+
+    first = await client.get(f"{ANALYTICS}/latencies", limit=1)
+    second = await client.get(f"{ANALYTICS}/latencies", limit=1, from_=first["next"])
+
+    assert [row["queue"] for row in first["series"]] == ["orders", "payments"]
+    assert first["next"] == at(clock)
+    assert [(row["queue"], row["beginsAt"]) for row in second["series"]] == [("orders", at(clock))]
+    assert second["next"] is None
+    await client.refused("GET", f"{ANALYTICS}/latencies?limit=0", "limit")
+
+
+@pytest.mark.parametrize(
+    "path", ["worker-metrics", "queue-ops", "queue-lag", "latencies", "retention"]
+)
 async def test_numbers_of_queues_that_the_caller_does_not_see_are_not_shown(
     client: Client, path: str
 ) -> None:
@@ -202,6 +254,7 @@ async def test_numbers_of_queues_that_the_caller_does_not_see_are_not_shown(
         "postgres-stats",
         "queue-ops",
         "queue-lag",
+        "latencies",
         "queue-parked-replicas",
         "retention",
     ],

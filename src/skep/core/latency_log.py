@@ -88,17 +88,11 @@ class LatencyLog:
         other servers' open minutes are not known here.
         """
         found: list[GroupLatency] = []
-        number, whole = 0, ByPlace()
-        async for each, by_place in self._records(start // MINUTE, stop // MINUTE):
-            if each != number:
-                found += _rows(number, whole)
-                if len(found) >= limit:
-                    return found, each * MINUTE
-                number, whole = each, ByPlace()
-            for place, sketch in by_place.items():
-                if sees(place.queue):
-                    add(whole.setdefault(place, {}), sketch)
-        return found + _rows(number, whole), None
+        async for rows in self._minutes(sees, start // MINUTE, stop // MINUTE):
+            if len(found) >= limit:
+                return found, rows[0].begins_at
+            found += rows
+        return found, None
 
     async def _run(self, interval: float) -> None:
         while True:
@@ -107,6 +101,22 @@ class LatencyLog:
                 await self.keep()
             except Exception:
                 _log.exception("latencies were not kept; it is tried again in %s s", interval)
+
+    async def _minutes(
+        self, sees: Sees, first: int, last: int
+    ) -> AsyncIterator[list[GroupLatency]]:
+        """The rows of each minute that has some."""
+        number, whole = first, ByPlace()
+        async for each, by_place in self._records(first, last):
+            if each != number:
+                if whole:
+                    yield _rows(number, whole)
+                number, whole = each, ByPlace()
+            for place, sketch in by_place.items():
+                if sees(place.queue):
+                    add(whole.setdefault(place, {}), sketch)
+        if whole:
+            yield _rows(number, whole)
 
     async def _records(self, first: int, last: int) -> AsyncIterator[tuple[int, ByPlace]]:
         """What servers counted in minutes, in the order of time: what is stored, and our own."""

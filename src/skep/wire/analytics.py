@@ -5,10 +5,12 @@ from typing import Any, Literal
 
 import msgspec
 
+from skep.model.latency import GroupLatency, seconds_of
 from skep.model.names import MILLISECOND, to_datetime
 from skep.model.tally import Bucket, Tally
 from skep.wire.body import Body
 from skep.wire.listing import TimeRange
+from skep.wire.summary import ManyLimit
 from skep.wire.throughput import Point, Worker
 from skep.wire.window import WindowQuery
 
@@ -171,6 +173,35 @@ class QueueLag(Body, frozen=True, kw_only=True):
     queues: list[GroupBehind]
 
 
+class LatenciesQuery(WindowQuery, frozen=True, kw_only=True):
+    """A page ends with the minute in which it has ``limit`` rows."""
+
+    limit: ManyLimit = 1000
+
+
+class LatencyRow(Body, frozen=True, kw_only=True):
+    """How long took what a group acknowledged in the minute from ``beginsAt`` on.
+
+    Each of the ``buckets`` is a number of seconds and how many messages took so long, give or take
+    2 %. A row without names is of all groups that were too many to be told apart.
+    """
+
+    queue: str
+    consumer_group: str
+    begins_at: datetime
+    messages: int
+    buckets: list[tuple[float, int]]
+
+
+class Latencies(Body, frozen=True, kw_only=True):
+    """The minutes of all servers together, the oldest first; ``next`` is the ``from`` of the page
+    that follows."""
+
+    time_range: TimeRange
+    series: list[LatencyRow]
+    next: datetime | None
+
+
 class ParkedRow(Body, frozen=True, kw_only=True):
     """Long polls that wait at this server."""
 
@@ -213,6 +244,16 @@ def to_lag_bucket(queue: str, bucket: Bucket) -> LagBucket:
         queue=queue,
         avg_lag_ms=bucket.tally.lag_mean / MILLISECOND,
         max_lag_ms=bucket.tally.lag_max / MILLISECOND,
+    )
+
+
+def to_latency(found: GroupLatency) -> LatencyRow:
+    return LatencyRow(
+        queue=found.queue,
+        consumer_group=found.group,
+        begins_at=to_datetime(found.begins_at),
+        messages=sum(found.sketch.values()),
+        buckets=[(seconds_of(bucket), found.sketch[bucket]) for bucket in sorted(found.sketch)],
     )
 
 

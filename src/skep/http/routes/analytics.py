@@ -6,12 +6,15 @@ from skep.http.routes.asked import asked_queue
 from skep.http.routes.span import counted, now, queues, window, workers
 from skep.http.routing import get, no_queue
 from skep.http.usage import usage_now
+from skep.model.names import to_datetime
 from skep.model.tally import Bucket, Tally
 from skep.wire.analytics import (
     INTERVALS,
     Analytics,
     AnalyticsQuery,
     GroupBehind,
+    Latencies,
+    LatenciesQuery,
     Parked,
     ParkedRow,
     PostgresStats,
@@ -23,6 +26,7 @@ from skep.wire.analytics import (
     WorkerMetrics,
     to_data_point,
     to_lag_bucket,
+    to_latency,
     to_queue_bucket,
     to_queue_tally,
     to_summary,
@@ -140,6 +144,22 @@ async def queue_lag(call: Call) -> Reply:
     )
 
 
+async def latencies(call: Call) -> Reply:
+    """How long messages took from their push to their ack."""
+    query: LatenciesQuery = call.query
+    span = window(call)
+    found, then = await call.broker.insight.latencies.between(
+        counted(call), span.start_at, span.stop_at, limit=query.limit
+    )
+    return Reply(
+        Latencies(
+            time_range=span.time_range,
+            series=[to_latency(each) for each in found],
+            next=None if then is None else to_datetime(then),
+        )
+    )
+
+
 async def parked(call: Call) -> Reply:
     """Long polls that wait at this server."""
     found = call.broker.insight.queues.parked(call.principal.sees)
@@ -240,6 +260,15 @@ ROUTES = (
         about="How old messages were when they were delivered, and what waits now.",
         query=WindowQuery,
         answer=QueueLag,
+    ),
+    get(
+        path="/api/v1/analytics/latencies",
+        handler=latencies,
+        needs=Permission.STATUS,
+        queues=asked_queue,
+        about="How long messages took from their push to their ack, by minute, queue and group.",
+        query=LatenciesQuery,
+        answer=Latencies,
     ),
     get(
         path="/api/v1/analytics/queue-parked-replicas",
