@@ -283,7 +283,8 @@ class Options:
     poll_timeout: int = _option(_milliseconds, 500)
     fail_on_data_loss: bool = _option(_flag, True)
     view: str = _option(
-        _one_of("messages", "dead-letters", "consumers", "partitions", "stats"), "messages"
+        _one_of("messages", "dead-letters", "consumers", "partitions", "stats", "latencies"),
+        "messages",
     )
     payload_format: str = _option(_one_of("text", "binary"), "text")
     batch_rows: int = _option(_count, 8192)
@@ -1180,6 +1181,21 @@ def _stats(server: Server, queue: str | None) -> Rows:
     yield from (row for row in rows if queue in (None, row["name"]))
 
 
+def _latencies(server: Server, queue: str | None) -> Rows:
+    """A row for each bucket, as far back as the server knows."""
+    asked: dict[str, Any] = {"from": "1970-01-01T00:00:00Z"}
+    if queue is not None:
+        asked["queue"] = queue
+    while True:
+        page = server.ask("GET", f"{API}/analytics/latencies?{urlencode(asked)}")
+        for row in page["series"]:
+            for seconds, messages in row["buckets"]:
+                yield {**row, "seconds": seconds, "messages": messages}
+        if page["next"] is None:
+            return
+        asked["from"] = page["next"]
+
+
 VIEWS = {
     "dead-letters": View(
         (
@@ -1238,6 +1254,16 @@ VIEWS = {
             Column("created_at", "timestamp", "createdAt"),
         ),
         _stats,
+    ),
+    "latencies": View(
+        (
+            Column("queue", source="queue"),
+            Column("consumer_group", source="consumerGroup"),
+            Column("begins_at", "timestamp", "beginsAt"),
+            Column("seconds", "double", "seconds"),
+            Column("messages", "long", "messages"),
+        ),
+        _latencies,
     ),
 }
 

@@ -70,6 +70,23 @@ def test_dead_letters_are_rows_with_their_payloads(
     assert row.failed_at is not None
 
 
+def test_latencies_are_rows_that_can_be_added(
+    view: View, push: Push, client: Client, queue: str
+) -> None:
+    push(30, 3)
+    for messages in (10, 5):
+        lease = client.pop(queue, group="readers", batch=messages)
+        assert lease is not None
+        client.ack(lease)
+
+    rows = view("latencies").collect()
+
+    assert {(row.queue, row.consumer_group) for row in rows} == {(queue, "readers")}
+    assert sum(row.messages for row in rows) == 15
+    assert all(0 < row.seconds < 3600 and row.begins_at is not None for row in rows)
+    assert view("latencies", queue=None, queuePattern=f"{queue}.*").count() == len(rows)
+
+
 def test_a_view_takes_a_schema_too(spark: SparkSession, url: str, queue: str, push: Push) -> None:
     push(3)
     reader = spark.read.format("skep").options(url=url, queue=queue, view="stats")
