@@ -166,7 +166,7 @@ class Broker:
             self._outbox.start()
         if self._sweep_interval:
             self._sweeper.start(self._sweep_interval)
-            self._latencies.start(self._sweep_interval)
+            self._latencies.start()
         return self
 
     async def __aexit__(

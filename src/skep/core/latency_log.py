@@ -1,6 +1,6 @@
 """Latencies that last: every server keeps each minute that is over as an entry of the store.
 
-A server that is killed loses the minute that was open.
+A server that is killed loses what it had not kept: a minute, and some seconds, at most.
 """
 
 import asyncio
@@ -20,8 +20,10 @@ from skep.store.protocol import Store
 
 SPACE = "latencies"
 KEEP = 7 * 24 * 3600 * SECOND
+_LOOK_SECONDS = 5.0
+"""How long a minute that is over waits at most until it is kept."""
 _DIGITS = 12
-_PAGE = 100
+_PAGE = 20
 _STEP = 10
 """How many entries are looked at to see which are old: mostly none is."""
 _log = logging.getLogger("skep.latencies")
@@ -42,8 +44,8 @@ class LatencyLog:
         self._latencies = latencies
         self._task: asyncio.Task[None] | None = None
 
-    def start(self, interval: float) -> None:
-        self._task = asyncio.create_task(self._run(interval))
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
         if self._task:
@@ -94,13 +96,13 @@ class LatencyLog:
             found += rows
         return found, None
 
-    async def _run(self, interval: float) -> None:
+    async def _run(self) -> None:
         while True:
-            await asyncio.sleep(interval)
+            await asyncio.sleep(_LOOK_SECONDS)
             try:
                 await self.keep()
             except Exception:
-                _log.exception("latencies were not kept; it is tried again in %s s", interval)
+                _log.exception("latencies were not kept; it is tried again in %s s", _LOOK_SECONDS)
 
     async def _minutes(
         self, sees: Sees, first: int, last: int
@@ -125,11 +127,10 @@ class LatencyLog:
         while after < stop:
             page = await self._store.list_entries(SPACE, after=after, limit=_PAGE)
             end = min(stop, page[-1].key) if len(page) == _PAGE else stop
-            found = {key: by_place for key, by_place in own.items() if after < key <= end}
+            stored = {entry.key: entry.value for entry in page if entry.key <= end}
             # What was kept meanwhile is there twice, under the same key.
-            found |= {entry.key: _decode(entry.value) for entry in page if entry.key <= end}
-            for key in sorted(found):
-                yield int(key[:_DIGITS]), found[key]
+            for key in sorted({*stored, *(key for key in own if after < key <= end)}):
+                yield int(key[:_DIGITS]), _decode(stored[key]) if key in stored else own[key]
             after = end
 
 
