@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from skep.pipelines.pages.chart import bars, columns
+from skep.pipelines.pages.chart import bars, columns, lines
 from skep.pipelines.pages.flow import Stop, Way, drawing, ranks
 from skep.pipelines.pages.page import Page, cell
 from skep.pipelines.pages.traces import lasting
@@ -41,6 +41,20 @@ def test_columns_stand_on_each_other_within_the_frame() -> None:
         assert 0 <= x <= x + w <= width
         assert 0 <= y <= y + h <= height
     assert frame(columns([], {}, "messages"))
+
+
+def test_a_line_goes_through_its_values_within_the_frame() -> None:
+    root, width, height = frame(lines(["x", "y", "z"], {"a": [1, 4, 5], EVIL: [0, 2, 3]}, "s"))
+
+    first, second = (
+        [tuple(map(float, point.split(","))) for point in line.attrib["points"].split()]
+        for line in root.iter(f"{SVG}polyline")
+    )
+    assert all(0 <= x <= width and 0 <= y <= height for x, y in first + second)
+    assert first[0][1] > first[1][1] > first[2][1]
+    assert [x for x, _ in first] == [x for x, _ in second]
+    assert all(low[1] > high[1] for high, low in zip(first, second, strict=True))
+    assert frame(lines([], {}, "s"))
 
 
 def test_a_queue_stands_behind_those_that_lead_to_it() -> None:

@@ -2,14 +2,16 @@
 
 import re
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, functions as f
 
 from skep import Client
 from skep.cli.shop import Order
+from skep.pipelines.steps import analytics as steps
 from skep.pipelines.steps.dead_letters import error_class
 from tests.cli.run import Shell
 from tests.spark.conftest import Market, messages_in
@@ -17,6 +19,7 @@ from tests.spark.conftest import Market, messages_in
 pytestmark = pytest.mark.xdist_group("spark")
 
 RUN = ("pipeline", "run")
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 DECLINED = "the card of <text> was declined with code <n>"
 SLOW = "no answer from <n> within <n> ms"
 NOWHERE = "there is no address <text> for <id>"
@@ -55,6 +58,12 @@ def test_analytics_count_what_is_there(
     assert failures[market.shop.payments, "shipping"]["letters"] == len(market.of("no address"))
     lags = {row["consumerGroup"]: row["lag"] for row in found["lags"]}
     assert lags == {"billing": 0, "shipping": 0, "reports": 200}
+    acked = {row["consumerGroup"]: row["messages"] for row in found["latencies"]}
+    completed = len(shipped) + len(market.of("forgotten"))
+    assert acked == {"billing": len(paid), "shipping": completed, "reports": 100}
+    assert sum(row["messages"] for row in found["acks"]) == sum(acked.values())
+    for row in found["latencies"]:
+        assert 0 < row["p50"] <= row["p95"] <= row["p99"] <= row["most"] < 3600
     assert stands_alone(tmp_path / "report.html")
 
 
@@ -71,7 +80,44 @@ def test_what_analytics_keep_can_be_merged(
         .collect()
     )
 
+    acked = spark.read.parquet(str(tmp_path / "latencies")).groupBy("consumer_group")
+    latencies = acked.agg(
+        f.sum("messages").alias("messages"),
+        f.expr("percentile(seconds, 1.0D, messages) = max(seconds)").alias("can_be_merged"),
+    )
+
     assert (row.n, row.messages) == (300, 300)
+    paid = sum(order.is_paid for order in market.orders)
+    assert set(latencies.collect()) == {("billing", paid, True), ("reports", 100, True)}
+
+
+def test_latencies_of_minutes_are_merged_into_windows(spark: SparkSession) -> None:
+    counted = spark.createDataFrame(
+        [
+            ("orders", "billing", NOON, 1.0, 90),
+            ("orders", "billing", NOON, 2.0, 4),
+            ("orders", "billing", NOON + timedelta(minutes=1), 1.0, 3),
+            ("orders", "billing", NOON + timedelta(minutes=1), 5.0, 2),
+            ("orders", "billing", NOON + timedelta(minutes=9), 9.0, 1),
+            ("orders", "reports", NOON, 4.0, 1),
+        ],
+        "queue STRING, consumer_group STRING, begins_at TIMESTAMP, seconds DOUBLE, messages LONG",
+    )
+
+    acked = steps.acked(counted, "5 minutes")
+
+    by_group = steps.latencies(acked).drop("queue").collect()
+    by_window = steps.acks(acked).where("consumer_group = 'billing'").collect()
+    assert by_group == [
+        ("billing", 100, 1.0, 2.0, 5.0, 9.0),
+        ("reports", 1, 4.0, 4.0, 4.0, 4.0),
+    ]
+    assert [(row.messages, row.p50, row.p95, row.p99, row.most) for row in by_window] == [
+        (99, 1.0, 2.0, 5.0, 5.0),
+        (1, 9.0, 9.0, 9.0, 9.0),
+    ]
+    begins = spark.createDataFrame([(NOON,), (NOON + timedelta(minutes=5),)], "at TIMESTAMP")
+    assert [row.begins_at for row in by_window] == [row.at for row in begins.collect()]
 
 
 def test_journeys_end_as_the_seed_says(

@@ -20,6 +20,9 @@ def measure(
     found = steps.with_letters(steps.measured(messages, window), letters, window)
     found.write.mode("overwrite").parquet(f"{to}/measured")
     measured = spark.read.parquet(f"{to}/measured")
+    acked = steps.acked(source.view(spark, "latencies"), window)
+    acked.write.mode("overwrite").parquet(f"{to}/latencies")
+    acked = spark.read.parquet(f"{to}/latencies")
     queues = steps.per_queue(measured)
     failures = steps.failures(letters, queues)
     lags = steps.lags(source.view(spark, "consumers"))
@@ -27,6 +30,8 @@ def measure(
         windows=_rows(steps.per_window(measured)),
         queues=_rows(queues),
         hot=_rows(steps.hot(steps.partitions(measured), factor)),
+        acks=_rows(steps.acks(acked)),
+        latencies=_rows(steps.latencies(acked)),
         failures=_kept(spark, failures, f"{to}/failures"),
         lags=_kept(spark, lags, f"{to}/lags"),
     )

@@ -11,7 +11,9 @@ from skep.cli.pipeline.job import job, report_path
 from skep.cli.pipeline.options import Place, Queues, Report, To, placed, seconds_of
 
 if TYPE_CHECKING:
-    from skep.pipelines.pages.analytics import Findings
+    from collections.abc import Sequence
+
+    from skep.pipelines.pages.analytics import Findings, Row
 
 Window = Annotated[str, typer.Option(help="How long a window is: 10s, 1m, 1h.")]
 Hot = Annotated[
@@ -29,7 +31,7 @@ def analytics(
     *,
     place: Place,
 ) -> None:
-    """Measure throughput, sizes, hot partitions, dead letters and lag of queues.
+    """Measure throughput, sizes, latencies, hot partitions, dead letters and lag of queues.
 
     What is found is in Parquet files and on a page that stands alone.
     """
@@ -55,9 +57,25 @@ def _print(found: "Findings", page: str, *, as_json: bool) -> None:
         return
     names = ("queue", "messages", "bytes", "partitions", "p50", "p95", "p99", "largest")
     output.print_table(names, [[row[name] for name in names] for row in found.queues])
+    output.print_text("\nfrom push to ack, in seconds")
+    _print_latencies(found.latencies)
     letters = sum(row["letters"] for row in found.failures)
     late = sum(bool(row["lag"]) for row in found.lags)
     output.print_text(
         f"\n{len(found.hot)} hot partitions, {letters} dead letters, {late} groups behind; "
         f"see {page}"
+    )
+
+
+def _print_latencies(latencies: "Sequence[Row]") -> None:
+    figures = ("p50", "p95", "p99", "most")
+    output.print_table(
+        ("queue", "group", "acknowledged", *figures),
+        [
+            [
+                *(row["queue"], row["consumer_group"], row["messages"]),
+                *(f"{row[figure]:.3g}" for figure in figures),
+            ]
+            for row in latencies
+        ],
     )

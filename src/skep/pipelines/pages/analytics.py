@@ -6,13 +6,14 @@ from typing import Any
 
 import msgspec
 
-from skep.pipelines.pages.chart import COLOURS, bars, columns
+from skep.pipelines.pages.chart import COLOURS, bars, columns, lines
 from skep.pipelines.pages.page import Page, cell
 
 Row = Mapping[str, Any]
 
 MOST_WINDOWS = 60
 MOST_ROWS = 20
+MOST_GROUPS = 3
 RED = COLOURS[3]
 
 
@@ -22,6 +23,8 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     windows: Sequence[Row]
     queues: Sequence[Row]
     hot: Sequence[Row]
+    acks: Sequence[Row]
+    latencies: Sequence[Row]
     failures: Sequence[Row]
     lags: Sequence[Row]
 
@@ -39,6 +42,7 @@ def page_of(found: Findings, *, window: str, factor: float, now: datetime) -> Pa
     )
     _throughput(page, found.windows, window)
     _sizes(page, found.queues)
+    _latencies(page, found.latencies, found.acks)
     _hot(page, found.hot, factor)
     _failures(page, found.failures)
     _lags(page, found.lags)
@@ -72,6 +76,33 @@ def _sizes(page: Page, queues: Sequence[Row]) -> None:
     page.drawing(bars([(row["queue"], row["p95"], f"{cell(row['p95'])} bytes") for row in queues]))
     names = ("queue", "messages", "bytes", "partitions", "p50", "p95", "p99", "largest")
     page.table(names, [[row[name] for name in names] for row in queues])
+
+
+def _latencies(page: Page, latencies: Sequence[Row], acks: Sequence[Row]) -> None:
+    page.section(
+        "From push to ack",
+        "How long messages took that groups acknowledged in the last week, in seconds, give or "
+        f"take 2 %. The lines are of the {MOST_GROUPS} slowest groups at most.",
+    )
+    slowest = sorted(latencies, key=lambda row: row["p99"], reverse=True)
+    for group in map(_group, slowest[:MOST_GROUPS]):
+        page.drawing(_over_time(group, [row for row in acks if _group(row) == group]))
+    names = ("queue", "consumer_group", "messages", "p50", "p95", "p99", "most")
+    page.table(
+        ("queue", "group", "acknowledged", "p50", "p95", "p99", "longest"),
+        [[row[name] for name in names] for row in slowest[:MOST_ROWS]],
+    )
+
+
+def _over_time(group: str, acks: Sequence[Row]) -> str:
+    shown = acks[-MOST_WINDOWS:]
+    labels = [cell(row["begins_at"])[5:16] for row in shown]
+    series = {f"{name} of {group}": [row[name] for row in shown] for name in ("p50", "p99")}
+    return lines(labels, series, "seconds")
+
+
+def _group(row: Row) -> str:
+    return f"{row['queue']} / {row['consumer_group']}"
 
 
 def _hot(page: Page, hot: Sequence[Row], factor: float) -> None:
@@ -114,10 +145,7 @@ def _failures(page: Page, failures: Sequence[Row]) -> None:
     if failures:
         page.drawing(
             bars(
-                [
-                    (f"{row['queue']} / {row['consumer_group']}", row["letters"], _rate(row))
-                    for row in failures[:MOST_ROWS]
-                ],
+                [(_group(row), row["letters"], _rate(row)) for row in failures[:MOST_ROWS]],
                 colour=RED,
             )
         )
@@ -138,19 +166,12 @@ def _rate(row: Row) -> str:
 
 
 def _lags(page: Page, lags: Sequence[Row]) -> None:
-    page.section(
-        "Consumers",
-        "How far groups are behind. When a message was acknowledged is not kept, so there is no "
-        "latency from push to ack here; the pipeline traces has times between queues.",
-    )
+    page.section("Consumers", "How far groups are behind.")
     behind = [row for row in lags if row["lag"]][:MOST_ROWS]
     if behind:
         page.drawing(
             bars(
-                [
-                    (f"{row['queue']} / {row['consumer_group']}", row["lag"], cell(row["lag"]))
-                    for row in behind
-                ],
+                [(_group(row), row["lag"], cell(row["lag"])) for row in behind],
                 colour=COLOURS[4],
             )
         )

@@ -1,4 +1,4 @@
-"""Charts as SVG: bars that lie, and columns that stand on each other."""
+"""Charts as SVG: bars that lie, columns that stand on each other, and lines."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -46,12 +46,37 @@ def columns(labels: Sequence[str], series: Mapping[str, Sequence[float]], unit: 
                 f'fill="{COLOURS[number % len(COLOURS)]}">'
                 f"<title>{escape(f'{label} {name}: {values[index]:g} {unit}')}</title></rect>"
             )
-        if index % max(1, -(-len(labels) * 70 // (WIDTH - _LEFT))) == 0:
+    return svg(WIDTH, _HEIGHT, [*parts, *_labels(labels)])
+
+
+def lines(labels: Sequence[str], series: Mapping[str, Sequence[float]], unit: str) -> str:
+    """For each series a line through its values."""
+    top = _rounded_up(max((max(values, default=0) for values in series.values()), default=0))
+    parts = [*_legend(list(series)), *_scale(top, unit)]
+    step = (WIDTH - _LEFT) / max(1, len(labels))
+    for number, (name, values) in enumerate(series.items()):
+        colour, points = COLOURS[number % len(COLOURS)], []
+        for index, (label, value) in enumerate(zip(labels, values, strict=True)):
+            x = _LEFT + (index + 0.5) * step
+            y = _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * value / top
+            points.append(f"{x:.1f},{y:.1f}")
             parts.append(
-                f'<text x="{x + width / 2:.1f}" y="{_HEIGHT - 8}" text-anchor="middle" '
-                f'fill="{_INK}">{escape(label)}</text>'
+                f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}">'
+                f"<title>{escape(f'{label} {name}: {value:.3g} {unit}')}</title></circle>"
             )
-    return svg(WIDTH, _HEIGHT, parts)
+        parts.append(f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour}"/>')
+    return svg(WIDTH, _HEIGHT, [*parts, *_labels(labels)])
+
+
+def _labels(labels: Sequence[str]) -> list[str]:
+    """Below the chart, as many as there is room for."""
+    step = (WIDTH - _LEFT) / max(1, len(labels))
+    every = max(1, -(-len(labels) * 70 // (WIDTH - _LEFT)))
+    return [
+        f'<text x="{_LEFT + (index + 0.5) * step:.1f}" y="{_HEIGHT - 8}" text-anchor="middle" '
+        f'fill="{_INK}">{escape(labels[index])}</text>'
+        for index in range(0, len(labels), every)
+    ]
 
 
 def _legend(names: Sequence[str]) -> list[str]:

@@ -1,7 +1,8 @@
 """Queues in numbers, per partition and window of time.
 
 What is kept can be merged: counts are sums, and sizes are sketches (KLL), from which quantiles of
-any set of windows and partitions can be had without reading a message again.
+any set of windows and partitions can be had without reading a message again. Latencies are counts
+of messages by seconds, and so are sums too.
 """
 
 from typing import TYPE_CHECKING
@@ -121,6 +122,47 @@ def failures(letters: "DataFrame", queues: "DataFrame") -> "DataFrame":
             "oldest AS age_most",
         )
         .orderBy(f.desc("letters"), "queue", "consumer_group")
+    )
+
+
+def acked(latencies: "DataFrame", window: str) -> "DataFrame":
+    """How many messages a group acknowledged in each window, by the seconds since their push.
+
+    They are known by the minute: a window that is shorter has all of the minute it begins with.
+    """
+    begins_at = f.window("begins_at", window)["start"].alias("begins_at")
+    return latencies.groupBy("queue", "consumer_group", begins_at, "seconds").agg(
+        f.sum("messages").alias("messages")
+    )
+
+
+def acks(acked: "DataFrame") -> "DataFrame":
+    """Of each queue, group and window: how many messages, and how long they took."""
+    return _timed(acked, "queue", "consumer_group", "begins_at")
+
+
+def latencies(acked: "DataFrame") -> "DataFrame":
+    """Of all windows together."""
+    return _timed(acked, "queue", "consumer_group")
+
+
+def _timed(acked: "DataFrame", *by: str) -> "DataFrame":
+    """A quantile is where the sum of the counts, from the shortest on, reaches its share."""
+    whole = Window.partitionBy(*by)
+    return (
+        acked.groupBy(*by, "seconds")
+        .agg(f.sum("messages").alias("messages"))
+        .withColumn("reached", f.sum("messages").over(whole.orderBy("seconds")))
+        .withColumn("share", f.col("reached") / f.sum("messages").over(whole))
+        .groupBy(*by)
+        .agg(
+            f.sum("messages").alias("messages"),
+            f.expr("min(seconds) FILTER (WHERE share >= 0.5D)").alias("p50"),
+            f.expr("min(seconds) FILTER (WHERE share >= 0.95D)").alias("p95"),
+            f.expr("min(seconds) FILTER (WHERE share >= 0.99D)").alias("p99"),
+            f.max("seconds").alias("most"),
+        )
+        .orderBy(*by)
     )
 
 
