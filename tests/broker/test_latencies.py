@@ -2,12 +2,24 @@
 
 import asyncio
 
+import pytest
+
 from skep import Ack, Broker, Push
 from skep.core.latency_log import KEEP
 from skep.model.names import SECOND
 from skep.store.protocol import Store
 from skep.testing.clock import NOON, ManualClock
-from tests.broker.build import drafts, lease_of, letters, make_broker, pop
+from tests.broker.build import (
+    drafts,
+    finish,
+    lease_of,
+    letters,
+    make_broker,
+    pop,
+    start,
+    until,
+)
+from tests.broker.held import HeldStore
 from tests.broker.latencies import ALWAYS, MINUTE, latencies, took
 
 
@@ -214,16 +226,84 @@ async def test_what_is_a_week_old_is_swept(queue: Broker, clock: ManualClock) ->
     assert list(await latencies(queue)) == [115, 116, 117, 118, 119]
 
 
-async def test_every_minute_is_kept_while_the_broker_runs(store: Store, clock: ManualClock) -> None:
+async def test_only_a_minute_that_is_over_is_kept_and_once(
+    store: Store, clock: ManualClock
+) -> None:
     async with make_broker(store) as queue:
         log = queue.insight.latencies
         await queue.push("orders", drafts(1))
         await queue.ack(await pop(queue))
 
         await log.keep()
-        assert await store.list_entries("latencies", limit=10) == []
+        assert await kept(store) == 0
         clock.advance(60)
         await log.keep()
         await log.keep()
 
-        assert len(await store.list_entries("latencies", limit=10)) == 1
+        assert await kept(store) == 1
+
+
+async def test_a_minute_that_could_not_be_kept_is_kept_later(
+    held: HeldStore, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with make_broker(held) as queue:
+        await queue.push("orders", drafts(1))
+        await queue.ack(await pop(queue))
+        clock.advance(60)
+        held.fail_next()
+
+        queue.insight.latencies.start(0.001)
+        await until(lambda: kept(held))
+
+        assert "latencies were not kept" in caplog.text
+        assert await latencies(queue) == {0: took({0: 1})}
+
+
+async def test_a_minute_is_shown_once_while_it_is_being_kept(
+    held: HeldStore, clock: ManualClock
+) -> None:
+    async with make_broker(held) as queue:
+        await queue.push("orders", drafts(1))
+        await queue.ack(await pop(queue))
+        clock.advance(60)
+        held.hold_answers()
+
+        keeping = await start(queue.insight.latencies.keep())
+        shown = await latencies(queue)
+        held.release()
+        await finish(keeping)
+
+        assert shown == {0: took({0: 1})}
+
+
+async def test_an_ack_that_is_under_way_at_the_end_is_kept(
+    held: HeldStore, clock: ManualClock
+) -> None:
+    queue = await make_broker(held).__aenter__()
+    await queue.push("orders", drafts(1))
+    delivery = await pop(queue)
+    held.hold()
+    acking = await start(queue.ack(delivery))
+
+    closing = await start(queue.close())
+    held.release()
+    await finish(acking)
+    await finish(closing)
+
+    assert await kept(held) == 1
+
+
+async def test_a_broker_ends_although_its_latencies_cannot_be_kept(
+    held: HeldStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with make_broker(held) as queue:
+        await queue.push("orders", drafts(1))
+        await queue.ack(await pop(queue))
+        held.fail_next()
+
+    assert "the latencies of the last minute are lost" in caplog.text
+
+
+async def kept(store: Store) -> int:
+    """How many minutes are in the store."""
+    return len(await store.list_entries("latencies", limit=10))

@@ -21,7 +21,7 @@ from skep.core.groups import Groups
 from skep.core.insight import Insight
 from skep.core.journal import Journal
 from skep.core.journal_reading import JournalReading
-from skep.core.latency_log import LatencyLog
+from skep.core.latency_log import LOOK_SECONDS, LatencyLog
 from skep.core.limits import Limits
 from skep.core.maintenance import Maintenance
 from skep.core.messages import Messages
@@ -166,7 +166,7 @@ class Broker:
             self._outbox.start()
         if self._sweep_interval:
             self._sweeper.start(self._sweep_interval)
-            self._latencies.start()
+            self._latencies.start(LOOK_SECONDS)
         return self
 
     async def __aexit__(

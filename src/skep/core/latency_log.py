@@ -20,7 +20,7 @@ from skep.store.protocol import Store
 
 SPACE = "latencies"
 KEEP = 7 * 24 * 3600 * SECOND
-_LOOK_SECONDS = 5.0
+LOOK_SECONDS = 5.0
 """How long a minute that is over waits at most until it is kept."""
 _DIGITS = 12
 _PAGE = 20
@@ -44,8 +44,8 @@ class LatencyLog:
         self._latencies = latencies
         self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._run())
+    def start(self, interval: float) -> None:
+        self._task = asyncio.create_task(self._run(interval))
 
     async def stop(self) -> None:
         if self._task:
@@ -96,13 +96,13 @@ class LatencyLog:
             found += rows
         return found, None
 
-    async def _run(self) -> None:
+    async def _run(self, interval: float) -> None:
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(interval)
             try:
                 await self.keep()
             except Exception:
-                _log.exception("latencies were not kept; it is tried again in %s s", _LOOK_SECONDS)
+                _log.exception("latencies were not kept; it is tried again in %s s", interval)
 
     async def _minutes(
         self, sees: Sees, first: int, last: int
