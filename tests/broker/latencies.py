@@ -23,4 +23,7 @@ async def latencies(
     found, _ = await queue.insight.latencies.between(
         lambda each: each == name, 0, ALWAYS, limit=ALWAYS
     )
-    return {(row.begins_at - NOON) // MINUTE: row.sketch for row in found if row.group == group}
+    rows = [row for row in found if row.group == group]
+    by_minute = {(row.begins_at - NOON) // MINUTE: row.sketch for row in rows}
+    assert len(by_minute) == len(rows)
+    return by_minute

@@ -13,8 +13,9 @@ from skep.model.latency import bucket_of
 NOW = 1_893_499_200_000_000
 HOUR = 3_600_000_000
 
-segments = st.lists(st.tuples(st.integers(1, 5), st.integers(0, HOUR)), min_size=1, max_size=20)
-"""Messages and age of each."""
+an_age = st.one_of(st.integers(0, 60), st.integers(0, HOUR))
+segments = st.lists(st.tuples(st.integers(1, 5), an_age), min_size=1, max_size=20)
+"""Messages and age of each; many that are next to each other."""
 
 
 @given(segments, st.data())
