@@ -454,6 +454,18 @@ async def test_a_time_is_found_between_what_retention_left(
     assert [run.created_at >= moment for run in runs] == [True]
 
 
+async def test_a_time_before_what_is_kept_is_where_that_begins(
+    queue: Broker, clock: ManualClock
+) -> None:
+    """A reader that began before it would miss what is gone."""
+    await queue.push("orders", drafts(3, "alice"))
+    clock.advance(10)
+    await queue.push("orders", drafts(2, "bob"))
+    await queue.queues.clear("orders", partition="alice")
+
+    assert behind(await begin(queue, At(at=0))) == 3
+
+
 async def test_a_position_of_another_store_is_refused(queue: Broker) -> None:
     await queue.push("orders", drafts(1))
     number = queue.queues.get("orders").number

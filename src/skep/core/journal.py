@@ -128,7 +128,7 @@ class Journal:
         return await self._everywhere(queues, self._first)
 
     async def at(self, queues: Iterable[QueueState], moment: Instant) -> Position:
-        """Where the messages begin that were pushed at ``moment`` or later."""
+        """Where the messages begin that were pushed at ``moment`` or later, and are kept."""
 
         async def lanes(queue: int) -> Lanes:
             heads = await self._store.heads(queue)
@@ -150,15 +150,16 @@ class Journal:
         )
 
     async def _first(self, queue: int) -> Lanes:
-        lanes = {}
-        for lane, head in (await self._store.heads(queue)).items():
-            segments = await self._store.read_journal(queue, lane, 0, limit=1)
-            lanes[lane] = segments[0].position if segments else head
-        return lanes
+        heads = await self._store.heads(queue)
+        return {lane: await self._kept(queue, lane, head) for lane, head in heads.items()}
+
+    async def _kept(self, queue: int, lane: int, head: int) -> int:
+        segments = await self._store.read_journal(queue, lane, 0, limit=1)
+        return segments[0].position if segments else head
 
     async def _at(self, queue: int, lane: int, head: int, moment: Instant) -> int:
         """Halve the stretch: commits of a lane are one after the other, and so are their times."""
-        low, high = 0, head
+        low, high = await self._kept(queue, lane, head), head
         while low < high:
             middle = (low + high) // 2
             found = await self._store.read_journal(queue, lane, middle, limit=1)
