@@ -17,13 +17,11 @@ import sys
 import threading
 import time
 from base64 import b64decode, b64encode
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import Field, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from functools import partial
 from hashlib import sha256
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from itertools import groupby
@@ -871,14 +869,20 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
-        found = Server(options).ask("POST", f"{JOURNAL}/heads", options.selection)
+        found = self._look(options.starting_timestamp)
         start, end = self._start(found), self._end(found)
         return plan(pieces_between(start, end, strict=options.fail_on_data_loss), options)
+
+    def _look(self, moment: int | None) -> Mapping[str, Any]:
+        """How far the queues go, and where in them a moment is."""
+        body = {**self._options.selection, "at": moment}
+        found: Mapping[str, Any] = Server(self._options).ask("POST", f"{JOURNAL}/heads", body)
+        return found
 
     def _start(self, found: Mapping[str, Any]) -> Position:
         options = self._options
         if options.starting_timestamp is not None:
-            return self._start_at(found, options.starting_timestamp)
+            return self._start_at(found)
         start = self._place(found, options.starting_offsets or "earliest")
         first = check_position(found["first"])
         # What a position does not name is read from where it is kept.
@@ -887,7 +891,7 @@ class BatchReader(DataSourceReader):
     def _end(self, found: Mapping[str, Any]) -> Position:
         options = self._options
         if options.ending_timestamp is not None:
-            return self._place_at(found, options.ending_timestamp)
+            return check_position(self._look(options.ending_timestamp)["at"])
         return self._place(found, options.ending_offsets or "latest")
 
     def _place(self, found: Mapping[str, Any], offsets: str | Position) -> Position:
@@ -907,38 +911,12 @@ class BatchReader(DataSourceReader):
             return None
         return None if position is None else check_position(position)
 
-    def _start_at(self, found: Mapping[str, Any], moment: int) -> Position:
-        start, heads = self._place_at(found, moment), check_position(found["heads"])
+    def _start_at(self, found: Mapping[str, Any]) -> Position:
+        start, heads = check_position(found["at"]), check_position(found["heads"])
         strategy = self._options.starting_offsets_by_timestamp_strategy
         if strategy == "error" and not rows_between(start, heads):
             raise InvalidOption("startingTimestamp", "is later than all messages")
         return start
-
-    def _place_at(self, found: Mapping[str, Any], moment: int) -> Position:
-        """Where the messages begin that were pushed at a moment or later."""
-        position, first = check_position(found["heads"]), check_position(found["first"])
-        for queue, place in position["queues"].items():
-            for lane, head in place["lanes"].items():
-                kept = range(first["queues"][queue]["lanes"].get(lane, 0), head)
-                whole = Piece(queue, place["number"], int(lane), 0, head)
-                # Commits of a lane are one after the other, and so are their times.
-                index = bisect_left(kept, moment, key=partial(self._time_at, whole))
-                place["lanes"][lane] = kept[index] if index < len(kept) else head
-        return position
-
-    def _time_at(self, piece: Piece, at: int) -> int:
-        """When the first message was pushed that is there from a place on, in milliseconds."""
-        options = replace(
-            self._options,
-            fail_on_data_loss=False,
-            batch_rows=1,
-            partitions=None,
-            partition_prefix=None,
-        )
-        split = Split((replace(piece, start=at),))
-        for batch in read_split(options, (Column("created_at", "timestamp"),), split):
-            return int(batch.column(0)[0].value) // 1000
-        return sys.maxsize
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_split(self._options, self._columns, partition)

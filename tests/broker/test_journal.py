@@ -88,6 +88,20 @@ async def test_heads_count_all_that_was_ever_pushed(queue: Broker) -> None:
     assert found.rows == 0
 
 
+async def test_heads_say_where_a_time_is(queue: Broker, clock: ManualClock) -> None:
+    await queue.push("orders", drafts(3))
+    clock.advance(10)
+    moment = clock.now()
+    await queue.push("orders", drafts(2))
+
+    async def place(at: int | None) -> Position | None:
+        return (await queue.journal.look(ORDERS, everybody, at=at)).at
+
+    places = [await place(at) for at in (moment, moment + 1, 0)]
+    assert [each and behind(each) for each in places] == [3, 5, 0]
+    assert await place(None) is None
+
+
 async def test_a_queue_that_is_not_there_has_no_heads(queue: Broker) -> None:
     with pytest.raises(QueueNotFound):
         await heads(queue)

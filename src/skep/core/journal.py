@@ -49,6 +49,8 @@ class Heads(msgspec.Struct, frozen=True, kw_only=True):
 
     heads: Position
     first: Position
+    at: Position | None
+    """Where the messages begin that were pushed at the instant that was asked about."""
     end: Position
     rows: int
     """Messages between where the batch starts and where it ends."""
@@ -66,6 +68,7 @@ class Journal:
         selection: Selection,
         sees: Sees,
         *,
+        at: Instant | None = None,
         after: Position | None = None,
         wait_ms: int = 0,
         max_rows: int | None = None,
@@ -84,7 +87,13 @@ class Journal:
         heads, first = await self.heads(queues), await self.first(queues)
         start = _with_new(after, first)
         end = await self._end(start, heads, max_rows, max_bytes)
-        return Heads(heads=heads, first=first, end=end, rows=_between(start, end))
+        return Heads(
+            heads=heads,
+            first=first,
+            at=None if at is None else await self.at(queues, at),
+            end=end,
+            rows=_between(start, end),
+        )
 
     async def select(self, selection: Selection, sees: Sees) -> Sequence[QueueState]:
         """The queues of a selection, by name; those that are named must be there."""

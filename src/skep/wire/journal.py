@@ -13,10 +13,14 @@ class _Asked(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class HeadsBody(_Asked, frozen=True, kw_only=True):
-    """Queues by name or by a pattern of their names; limits are those of the next batch."""
+    """Queues by name or by a pattern of their names; limits are those of the next batch.
+
+    ``at`` is in milliseconds since 1970.
+    """
 
     queues: tuple[str, ...] | None = None
     pattern: str | None = None
+    at: int | None = None
     after: Position | None = None
     wait: int = 0
     max_rows: int | None = None
@@ -24,10 +28,14 @@ class HeadsBody(_Asked, frozen=True, kw_only=True):
 
 
 class HeadsAnswer(Body, frozen=True, kw_only=True):
-    """How far the queues go, from where on they are kept, and where the next batch ends."""
+    """How far the queues go, from where on they are kept, and where the next batch ends.
+
+    ``at`` is where the messages begin that were pushed at the time that was asked about.
+    """
 
     heads: Position
     first: Position
+    at: Position | None
     end: Position
     rows: int
 

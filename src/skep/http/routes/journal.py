@@ -31,17 +31,22 @@ MAX_BATCH_ROWS = 100_000
 
 
 async def heads(call: Call) -> Reply:
-    """How far queues go; with a wait not before there is something new."""
+    """How far queues go, and where a time is; with a wait not before there is something new."""
     body: HeadsBody = call.body
     found = await call.broker.journal.look(
         Selection(queues=body.queues, pattern=body.pattern),
         call.principal.sees,
+        at=None if body.at is None else body.at * MILLISECOND,
         after=body.after,
         wait_ms=body.wait,
         max_rows=body.max_rows,
         max_bytes=body.max_bytes,
     )
-    return Reply(HeadsAnswer(heads=found.heads, first=found.first, end=found.end, rows=found.rows))
+    return Reply(
+        HeadsAnswer(
+            heads=found.heads, first=found.first, at=found.at, end=found.end, rows=found.rows
+        )
+    )
 
 
 async def read(call: Call) -> Reply:
@@ -139,7 +144,7 @@ ROUTES = (
         handler=heads,
         needs=Permission.READ,
         queues=_selected,
-        about="How far queues go, and where the next batch of a reader ends; may wait for more.",
+        about="How far queues go, where a time is, and where a reader's next batch ends; may wait.",
         body=HeadsBody,
         answer=HeadsAnswer,
     ),

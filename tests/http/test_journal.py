@@ -1,0 +1,33 @@
+"""The journal over HTTP: times are in milliseconds, and positions in our words."""
+
+from tests.http.door import JSON, Hand
+
+HEADS = "/api/v1/journal/heads"
+
+
+def lanes(position: JSON) -> int:
+    (queue,) = position["queues"].values()
+    return sum(queue["lanes"].values())
+
+
+async def test_heads_say_where_a_time_is_if_they_are_asked(hand: Hand) -> None:
+    await hand.push("orders", 1, 2, 3)
+    hand.clock.advance(10)
+    moment = hand.clock.now() // 1000
+    hand.clock.advance(1)
+    await hand.push("orders", 4)
+
+    asked = await hand.post(HEADS, {"queues": ["orders"], "at": moment})
+    not_asked = await hand.post(HEADS, {"queues": ["orders"]})
+
+    assert lanes(asked["at"]) == 3
+    assert lanes(asked["heads"]) == 4
+    assert not_asked["at"] is None
+
+
+async def test_a_time_that_is_none_is_refused_by_its_name(hand: Hand) -> None:
+    await hand.push("orders", 1)
+
+    refused = await hand.post(HEADS, {"queues": ["orders"], "at": "today"}, expect=400)
+
+    assert refused["error"].startswith("at: ")
