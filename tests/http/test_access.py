@@ -127,6 +127,18 @@ async def test_ones_own_lease_does_not_open_another_queue(scene: Scene) -> None:
     assert scene.kept() == before
 
 
+async def test_a_group_that_reads_another_queue_is_not_taken_to_ones_own(scene: Scene) -> None:
+    before = scene.kept()
+    path = f"/api/v1/journal/groups/{OTHER}"
+
+    moved = await send(scene, f"{path}/position", {"position": scene.own.position})
+    async with knock(scene.app, **bearer(sign(queues=[OWN]))) as client:
+        begun = await client.put(path, json={"queues": [OWN], "start": "latest"})
+
+    assert (moved.status_code, begun.status_code) == (403, 403)
+    assert scene.kept() == before
+
+
 async def test_the_lease_of_another_queue_does_nothing_in_ones_own(scene: Scene) -> None:
     before = scene.kept()
 

@@ -79,6 +79,7 @@ async def _stream(body: ReadBody, steps: AsyncIterator[Step]) -> AsyncGenerator[
 async def begin(call: Call) -> Reply:
     """Where a group begins to read; the same answer until it has moved on from there."""
     call.principal.check(Permission.READ)
+    await _check_group(call)
     body: BeginBody = call.body
     position, pinned = await call.broker.readers.begin(
         call.params["group"],
@@ -103,9 +104,17 @@ def _start(start: msgspec.Raw) -> Start:
 
 async def move(call: Call) -> Reply:
     """Say how far a group is."""
+    await _check_group(call)
     body: MoveBody = call.body
     found = await call.broker.readers.move(call.params["group"], body.position)
     return await _shown(call, found)
+
+
+async def _check_group(call: Call) -> None:
+    """Who moves a group decides how long the queues keep messages that it has read so far."""
+    known = await call.broker.readers.find(call.params["group"])
+    if known is not None:
+        call.principal.check_queues(known.position.queues)
 
 
 async def reader(call: Call) -> Reply:
