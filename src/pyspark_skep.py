@@ -955,7 +955,9 @@ class Cursor:
                 self._changed.wait_for(lambda: self._wanted is not None)
                 position, self._wanted, self._busy = self._wanted, None, True
             try:
-                Server(self._options).ask("POST", self._path, {"position": position})
+                # Told in any case, so that the start is no longer kept.
+                body = {"position": position, "stay": not self._options.commit_cursor}
+                Server(self._options).ask("POST", self._path, body)
             except Exception as error:
                 log.warning("group %r is not moved: %s", self._options.group, error)
             with self._changed:
@@ -1084,9 +1086,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _tell(self, start: Position) -> None:
         """Where a batch starts, everything before it is safe in the checkpoint."""
         if start in (self._initial, self._told):
-            return
-        if self._told is not None and not self._options.commit_cursor:
-            # Told once, so that the start is no longer kept.
             return
         self._told = start
         self._cursor = self._cursor or Cursor(self._options)

@@ -390,6 +390,16 @@ async def test_a_group_begins_at_the_same_place_until_it_has_moved(queue: Broker
     assert [behind(first), behind(again), behind(anew)] == [2, 2, 9]
 
 
+async def test_a_group_that_stays_is_shown_where_it_began_and_begins_anew(queue: Broker) -> None:
+    await queue.push("orders", drafts(2))
+    await begin(queue, "earliest")
+
+    await queue.readers.move("archive", await heads(queue), stay=True)
+
+    assert behind((await queue.readers.get("archive")).position) == 0
+    assert behind(await begin(queue, "latest")) == 2
+
+
 async def test_a_start_survives_a_restart(tmp_path: Path, clock: ManualClock) -> None:
     place = tmp_path / "store"
     async with make_broker(open_store(place, clock=clock)) as queue:

@@ -25,6 +25,18 @@ async def test_heads_say_where_a_time_is_if_they_are_asked(hand: Hand) -> None:
     assert not_asked["at"] is None
 
 
+async def test_a_group_that_stays_is_shown_where_it_began(hand: Hand) -> None:
+    group = "/api/v1/journal/groups/archive"
+    await hand.push("orders", 1, 2, 3)
+    await hand.http.put(group, json={"queues": ["orders"], "start": "earliest"})
+    end = (await hand.post(HEADS, {"queues": ["orders"]}))["heads"]
+
+    stayed = await hand.post(f"{group}/position", {"position": end, "stay": True})
+    moved = await hand.post(f"{group}/position", {"position": end})
+
+    assert (stayed["lag"], moved["lag"]) == (3, 0)
+
+
 async def test_a_time_that_is_none_is_refused_by_its_name(hand: Hand) -> None:
     await hand.push("orders", 1)
 

@@ -107,20 +107,24 @@ class Readers:
         await self._journal.check(asked, queues)
         return asked.within(first)
 
-    async def move(self, group: str, position: Position) -> Reader:
-        """Note how far a group is: all before that is safe with the reader."""
+    async def move(self, group: str, position: Position, *, stay: bool = False) -> Reader:
+        """Note how far a group is: all before that is safe with the reader.
+
+        One that is to ``stay`` is shown where it was; it only need not begin there again.
+        """
         check_name("group", group)
         await self._journal.check(position, ())
-        return await to_the_end(self._move(group, position))
+        return await to_the_end(self._move(group, position, stay=stay))
 
-    async def _move(self, group: str, position: Position) -> Reader:
+    async def _move(self, group: str, position: Position, *, stay: bool) -> Reader:
         async with self._changing.of(group):
             while True:
                 known, version = await self._find(group)
                 if known is None:
                     raise _no_reader(group)
                 pin = known.pin if known.pin == position else None
-                moved = replace(known, position=position, pin=pin)
+                shown = known.position if stay else position
+                moved = replace(known, position=shown, pin=pin)
                 if await self._put(moved, version):
                     return moved
 

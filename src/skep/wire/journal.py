@@ -92,7 +92,10 @@ class BeginAnswer(Body, frozen=True, kw_only=True):
 
 
 class MoveBody(_Asked, frozen=True, kw_only=True):
+    """How far a group is; with ``stay`` it is shown where it was."""
+
     position: Position
+    stay: bool = False
 
 
 class ReaderAnswer(Body, frozen=True, kw_only=True):

@@ -106,7 +106,7 @@ async def move(call: Call) -> Reply:
     """Say how far a group is."""
     await _check_group(call)
     body: MoveBody = call.body
-    found = await call.broker.readers.move(call.params["group"], body.position)
+    found = await call.broker.readers.move(call.params["group"], body.position, stay=body.stay)
     return await _shown(call, found)
 
 
