@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
@@ -14,6 +14,7 @@ from skep.model.message import Message
 from skep.spark import session
 from tests.cli.run import Shell
 from tests.serving import ServerProcess
+from tests.spark.running import Run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,6 +78,16 @@ def push(client: Client, queue: str) -> Push:
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> str:
     return str(tmp_path / "checkpoint")
+
+
+@pytest.fixture
+def run(spark: "SparkSession", url: str, queue: str, checkpoint: str) -> Callable[..., Run]:
+    """A stream of the queue, from its beginning unless it is told otherwise."""
+
+    def run(**options: Any) -> Run:
+        return Run(spark, url, checkpoint, **{"queue": queue, "consumerGroup": queue} | options)
+
+    return run
 
 
 class Market:

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from pyspark_skep import (
     MESSAGES,
@@ -24,57 +23,9 @@ from pyspark_skep import (
 from skep import Client, Draft
 from tests.serving import ServerProcess
 from tests.spark.conftest import Push
+from tests.spark.running import Run, lag
 
 pytestmark = pytest.mark.xdist_group("spark")
-
-
-class Run:
-    """A stream that reads all there is into lists, a list for each batch."""
-
-    def __init__(self, spark: SparkSession, url: str, checkpoint: str, **options: Any) -> None:
-        self._stream = spark.readStream.format("skep").option("url", url)
-        self._stream = self._stream.option("startingOffsets", "earliest").options(**options)
-        self._checkpoint = checkpoint
-        self.batches: list[tuple[int, list[tuple[str, int, bytes]]]] = []
-        self.fail_at = -1
-        self.during: Callable[[], None] = lambda: None
-        self.progress: list[Any] = []
-
-    def __call__(self) -> "Run":
-        writer = self._stream.load().writeStream.foreachBatch(self._take)
-        writer = writer.option("checkpointLocation", self._checkpoint)
-        query = writer.trigger(availableNow=True).start()
-        try:
-            query.awaitTermination(120)
-        finally:
-            query.stop()
-            self.progress = query.recentProgress
-        return self
-
-    def _take(self, frame: DataFrame, number: int) -> None:
-        rows = frame.select("partition", "offset", "payload").collect()
-        self.batches.append((number, [(r.partition, r.offset, r.payload.encode()) for r in rows]))
-        self.during()
-        if number == self.fail_at:
-            self.fail_at = -1
-            raise RuntimeError("told to fail")
-
-    @property
-    def rows(self) -> list[tuple[str, int, bytes]]:
-        return sorted(row for _, rows in self.batches for row in rows)
-
-
-@pytest.fixture
-def run(spark: SparkSession, url: str, queue: str, checkpoint: str) -> Callable[..., Run]:
-    def run(**options: Any) -> Run:
-        return Run(spark, url, checkpoint, **{"queue": queue, "consumerGroup": queue} | options)
-
-    return run
-
-
-def lag(url: str, group: str) -> int:
-    found = httpx.get(f"{url}/api/v1/journal/groups/{group}").json()
-    return int(found["lag"])
 
 
 def test_a_stream_reads_all_in_batches_and_goes_on_after_a_restart(
@@ -225,6 +176,15 @@ def reader(url: str, queue: str, **chosen: Any) -> StreamReader:
     return StreamReader(Options(url, **usual | chosen), MESSAGES)
 
 
+def sizes(one: StreamReader, limit: ReadLimit) -> list[int]:
+    """How many messages its batches have until nothing is new."""
+    position, found = one.initialOffset(), []
+    while (end := one.latestOffset(position, limit)) != position:
+        found.append(rows_between(position, end))
+        position = end
+    return found
+
+
 def test_the_start_is_the_same_however_often_and_by_whom_it_is_asked(
     url: str, queue: str, push: Push
 ) -> None:
@@ -274,6 +234,15 @@ def test_limits_are_followed_unless_spark_asks_for_all(url: str, queue: str, pus
     assert rows_between(start, heads) == 100
 
 
+def test_a_batch_with_two_limits_keeps_both(url: str, queue: str, client: Client) -> None:
+    for size in (1000, 1000, 15_000, 15_000):
+        client.push(queue, [Draft(b"x" * size)] * 2)
+    limits = {"max_offsets_per_trigger": 3, "max_bytes_per_trigger": 25_000}
+    one = reader(url, queue, starting_offsets="earliest", **limits)
+
+    assert sizes(one, one.getDefaultReadLimit()) == [3, 1, 2, 2]
+
+
 def test_a_batch_waits_for_enough_messages_but_not_for_ever(
     url: str, queue: str, push: Push
 ) -> None:
@@ -297,12 +266,8 @@ def test_what_is_available_now_is_what_was_there_at_the_beginning(
     one = reader(url, queue, starting_offsets="earliest", max_offsets_per_trigger=10)
     one.prepareForTriggerAvailableNow()
     push(25)
-    position, sizes = one.initialOffset(), []
-    while (end := one.latestOffset(position, ReadMaxRows(10))) != position:
-        sizes.append(rows_between(position, end))
-        position = end
 
-    assert sizes == [10, 10, 5]
+    assert sizes(one, ReadMaxRows(10)) == [10, 10, 5]
 
 
 def test_the_place_of_a_group_moves_with_the_checkpoint(url: str, queue: str, push: Push) -> None:
