@@ -133,6 +133,17 @@ def test_positions_say_from_where_to_where(load: Load, push: Push, url: str, que
     assert load(startingOffsets="latest").count() == 0
 
 
+def test_a_group_says_from_where_to_where(load: Load, push: Push, url: str, queue: str) -> None:
+    push(10)
+    told = {"queues": [queue], "start": "latest"}
+    httpx.put(f"{url}/api/v1/journal/groups/{queue}", json=told).raise_for_status()
+    push(7)
+
+    assert load(startingOffsets="group", consumerGroup=queue).count() == 7
+    assert load(endingOffsets="group", consumerGroup=queue).count() == 10
+    assert load(startingOffsets="group", consumerGroup="nobody").count() == 17
+
+
 def test_times_say_from_when_to_when(load: Load, push: Push, client: Client, queue: str) -> None:
     push(10)
     first = max(row.created_at for row in load().collect())

@@ -157,6 +157,16 @@ def test_a_reader_that_says_nothing_or_two_things_is_refused(
         check_reading(parse_options({**URL, **given}), stream=stream)
 
 
+def test_a_stream_without_a_group_has_always_the_same_for_what_it_reads() -> None:
+    def group(**given: str) -> str:
+        return parse_options({**URL, **given}).group
+
+    assert group(queue="a,b") == group(queue="b,a", url="http://there:1", batchRows="7")
+    others = {group(queue="a"), group(queuePattern="a"), group(queue="a", partitions="p")}
+    assert len(others | {group(queue="a,b")}) == 4
+    assert group(queue="a", consumerGroup="mine") == "mine"
+
+
 def test_overwriting_a_queue_is_refused() -> None:
     with pytest.raises(InvalidOption, match="append"):
         check_writing(parse_options(URL), overwrite=True, stream=False)

@@ -52,6 +52,20 @@ def test_a_server_that_is_killed_while_it_is_read_is_waited_for(tmp_path: Path) 
     assert some == list(range(2000))
 
 
+@pytest.mark.parametrize(("rows", "sizes"), [(5, [10, 10, 10]), (15, [20, 10]), (30, [30])])
+def test_a_record_batch_ends_with_the_segment_that_makes_it_full(
+    url: str, queue: str, push: Push, rows: int, sizes: list[int]
+) -> None:
+    for _ in range(3):
+        push(10)
+    options = Options(url, queue=(queue,), batch_rows=rows)
+    (split,) = BatchReader(options, POSITION).partitions()
+
+    found = read_split(options, POSITION, split)
+
+    assert [batch.num_rows for batch in found] == sizes
+
+
 def test_messages_that_were_removed_are_named_or_passed_over(
     url: str, queue: str, client: Client, push: Push
 ) -> None:

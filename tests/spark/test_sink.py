@@ -155,6 +155,34 @@ def test_from_queue_to_queue_every_message_arrives_once_also_when_epochs_repeat(
     assert written() == [(name, data.decode()) for name, _, data in sorted(pushed)]
 
 
+def test_an_application_goes_on_though_its_checkpoint_is_another(
+    spark: SparkSession,
+    url: str,
+    queue: str,
+    target: str,
+    written: Written,
+    push: Push,
+    checkpoint: str,
+) -> None:
+    def run(place: str, **options: str) -> None:
+        source = spark.readStream.format("skep")
+        source = source.options(url=url, queue=queue, startingOffsets="earliest")
+        # Without the ids that they have: by these, too, they would not be written twice.
+        frame = source.load().select("partition", "payload")
+        writer = frame.writeStream.format("skep").options(url=url, queue=target, **options)
+        query = writer.option("checkpointLocation", place).trigger(availableNow=True).start()
+        assert query.awaitTermination(120)
+
+    push(10)
+    told = {"txnAppId": f"app-{target}"}
+    run(f"{checkpoint}/1", **told)
+    run(f"{checkpoint}/2", **told)
+    assert len(written()) == 10
+    run(f"{checkpoint}/3")
+
+    assert len(written()) == 20
+
+
 def test_a_commit_that_spark_believes_to_have_failed_is_neither_undone_nor_repeated(
     spark: SparkSession,
     url: str,
@@ -299,6 +327,22 @@ def test_a_payload_that_is_missing_is_refused(sink: Sink, target: str, url: str)
             Sink(Options(url, queue=(target,), guarantee=guarantee)).write(
                 batch(None), f"app-{target}", 0
             )
+
+
+def test_what_is_pushed_again_is_recognised_by_its_id(
+    url: str, client: Client, target: str
+) -> None:
+    named = pa.RecordBatch.from_pydict({"payload": ["1", "2"], "id": ["a", "b"]})
+    told = Options(url, queue=(target,), guarantee="idempotent", transaction_id="id")
+    careless = Options(url, queue=(target,), guarantee="at-least-once")
+
+    for _ in range(2):
+        Sink(told).write(iter([named]), "app", 0)
+    assert payloads(client, target) == 2
+    for _ in range(2):
+        Sink(careless).write(batch("3"), "app", 0)
+
+    assert payloads(client, target) == 4
 
 
 def test_the_order_of_stages_is_that_of_tasks(sink: Sink, client: Client, target: str) -> None:
