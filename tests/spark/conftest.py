@@ -119,6 +119,12 @@ def shell(url: str, tmp_path: Path) -> Shell:
     return Shell(url, XDG_DATA_HOME=str(tmp_path / "home"))
 
 
+def own_run(shell: Shell) -> dict[str, Any]:
+    """The one run of somebody; the server knows of others, too."""
+    (run,) = [each for each in shell.json("pipeline", "status") if each["checkpoint"]]
+    return dict(run)
+
+
 @pytest.fixture
 def market(spark: "SparkSession", client: Client, shell: Shell) -> Market:
     return open_market(client, shell, 300)

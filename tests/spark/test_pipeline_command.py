@@ -14,7 +14,7 @@ from skep.errors import Conflict
 from skep.pipelines.record import Records, Run
 from skep.pipelines.run import reason_of
 from tests.cli.run import Shell
-from tests.spark.conftest import Push
+from tests.spark.conftest import Push, own_run
 
 RUN = ("pipeline", "run")
 PAGE = (Path(__file__).parents[2] / "docs/pipelines.md").read_text()
@@ -90,7 +90,7 @@ def test_a_missing_java_is_named(shell: Shell, push: Push, queue: str, tmp_path:
     said = shell.said(*RUN, "archive", "--to", str(tmp_path / "a"), "--queue", queue, expect=3)
 
     assert "Spark needs Java 17 or newer" in said
-    (run,) = shell.json("pipeline", "status")
+    run = own_run(shell)
     assert (run["state"], run["lag"]) == ("failed", None)
 
 

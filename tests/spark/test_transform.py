@@ -13,7 +13,7 @@ from skep.errors import Invalid
 from skep.pipelines.steps.transform import inferred, to_ddl, to_messages, with_data
 from skep.pipelines.transform import load_step
 from tests.cli.run import Shell
-from tests.spark.conftest import Market, messages_in
+from tests.spark.conftest import Market, messages_in, own_run
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -100,7 +100,7 @@ def test_two_queues_are_joined(
     found = {(each["order"], each["total"]) for each in values(client, queue)}
     assert found == {(order.number, order.total) for order in market.orders if order.is_paid}
     assert len(values(client, queue)) == len(found)
-    (run,) = shell.json("pipeline", "status")
+    run = own_run(shell)
     assert (run["state"], run["lag"], run["messages"]) == ("done", 0, 300 + len(found))
 
 

@@ -95,13 +95,13 @@ class Database:
 
     async def close(self) -> None:
         self._closed = True
-        connections = [*self._idle, *filter(None, [self._writer])]
-        self._idle, self._writer = [], None
-        for connection in connections:
-            try:
-                await connection.close(timeout=2)
-            except DRIVER as error:
-                _log.warning("a connection to PostgreSQL was not closed in order: %s", error)
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            await _end(connection)
+        # What is under way on it is finished.
+        async with self._writing:
+            if self._writer is not None:
+                await _end(self._writer)
 
     async def _try(
         self,
@@ -174,13 +174,23 @@ class Database:
                 command_timeout=COMMAND_SECONDS,
                 statement_cache_size=0 if self._pooled else 200,
             )
+            await self._begin(connection)
+        except (*DRIVER, ValueError) as error:
+            raise Unavailable(f"no connection to PostgreSQL: {words(error)}") from error
+        return connection
+
+    async def _begin(self, connection: asyncpg.Connection) -> None:
+        try:
             if not self._pooled:
                 await connection.fetch(QUERIES["settings"], False)
             self.timeline = await _timeline(connection) or self.timeline
             self._accepted = self._accepted or self.timeline
-            return connection
-        except (*DRIVER, ValueError) as error:
-            raise Unavailable(f"no connection to PostgreSQL: {words(error)}") from error
+            if self._closed:
+                raise Closed
+        except BaseException:
+            # Nobody else knows of it yet.
+            connection.terminate()
+            raise
 
     def accept(self, timeline: str) -> None:
         """Write on that timeline, too."""
@@ -190,6 +200,13 @@ class Database:
         """What is known here may never have happened where a standby has taken over."""
         if self.timeline != self._accepted:
             raise Unavailable("PostgreSQL has been failed over, and is being read again")
+
+
+async def _end(connection: asyncpg.Connection) -> None:
+    try:
+        await connection.close(timeout=2)
+    except DRIVER as error:
+        _log.warning("a connection to PostgreSQL was not closed in order: %s", error)
 
 
 async def _timeline(connection: asyncpg.Connection) -> str | None:
