@@ -55,7 +55,9 @@ class Connection(asyncio.Protocol):
         length = int(head.partition(b"content-length: ")[2].partition(b"\r")[0] or 0)
         if len(body) >= length:
             self._buffer = b""
-            self._answer.set_result(body)
+            # At the end nobody waits for it any more.
+            if not self._answer.done():
+                self._answer.set_result(body)
 
 
 async def connect(url: str) -> Connection:
