@@ -158,10 +158,8 @@ def test_a_pipeline_whose_server_went_away_ends_well(
     assert done["archived"] == 2
     assert [run.state for run in records.list()] == ["stopped"]
     assert read_archive(spark, to).count() == 2
-    assert [each.message for each in caplog.records if each.name == "skep.pipeline"] == [
-        "the server is not told of this run: the server cannot be reached: "
-        "[Errno 111] Connection refused"
-    ]
+    (said,) = (each.message for each in caplog.records if each.name == "skep.pipeline")
+    assert said.startswith("the server is not told of this run: ")
 
 
 def leave(server: ServerProcess, records: Records) -> None:
