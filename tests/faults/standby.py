@@ -94,6 +94,10 @@ class Pair:
         """Let the primary go on alone, and its standby hear nothing more."""
         self.primary.ask("ALTER SYSTEM SET synchronous_standby_names = ''")
         self.primary.ask("SELECT pg_reload_conf()")
+        self.cut()
+
+    def cut(self) -> None:
+        """Let the standby hear nothing more, whether the primary waits for it or not."""
         self.standby.ask("ALTER SYSTEM SET primary_conninfo = ''")
         self.standby.ask("SELECT pg_reload_conf()")
         begin = monotonic()

@@ -116,6 +116,8 @@ async def test_nothing_that_was_answered_is_lost_and_the_order_is_kept(
                 tasks.create_task(consume())
 
             await work.until(BEFORE)
+            # A primary that went on alone would answer what only it knows.
+            await asyncio.to_thread(databases.cut)
             await asyncio.to_thread(databases.primary.kill)
             errors = [await refused(client) for client in hasty]
             await asyncio.to_thread(databases.standby.promote)
