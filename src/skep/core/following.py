@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from skep.core.catalogue import Catalogue
 from skep.core.renewing import Renewing
-from skep.errors import SkepError
+from skep.core.repeating import Repeating, report
 from skep.model.change import Change, Commit, Gone, Stale
 from skep.model.names import SECOND, Instant
 from skep.model.news import Cut, Grown, Happened, Moved, News
@@ -33,7 +33,7 @@ class Following:
         self._history = ""
         self._looking = asyncio.Lock()
         self._next: asyncio.Task[None] | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._repeating = Repeating(self._keep_up, "nothing is heard of the other servers", _log)
         self._spaces: dict[str, Callable[[], Awaitable[None]]] = {}
         self._latest: Instant = 0
         """The latest time that the store's clock has told."""
@@ -50,13 +50,11 @@ class Following:
     def start(self, interval: float) -> None:
         if self._store.shared:
             self._latest = self._store.clock.now()
-            self._task = asyncio.create_task(self._run(interval))
+            self._repeating.start(interval)
 
     async def stop(self) -> None:
         """Ask no more; who has asked gets his answer."""
-        if self._task:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await self._repeating.stop()
         if self._next:
             await asyncio.wait([self._next])
         # One that has begun is not the next any more.
@@ -92,7 +90,7 @@ class Following:
                     await self._renewing.renew(queue)
         except Exception as error:
             # What was committed is committed all the same; who was refused meets it again.
-            _report("why a change was refused cannot be read", error)
+            report(_log, "why a change was refused cannot be read", error)
 
     async def look_at(self, queue: int) -> None:
         """Read how a queue is configured and which groups it has, whoever told of it or not."""
@@ -114,18 +112,9 @@ class Following:
         state = known and known.queue.groups.get(group)
         return state.consumer(known).version if known and state else None
 
-    async def _run(self, interval: float) -> None:
-        failed = False
-        while True:
-            await asyncio.sleep(interval)
-            self._look_at_the_clock()
-            try:
-                await self.catch_up()
-                failed = False
-            except Exception as error:
-                if not failed:
-                    _report("nothing is heard of the other servers", error)
-                failed = True
+    async def _keep_up(self) -> None:
+        self._look_at_the_clock()
+        await self.catch_up()
 
     def _look_at_the_clock(self) -> None:
         """The clock of a shared store is somebody else's, who may set it back."""
@@ -211,11 +200,6 @@ class Following:
             group = partition.queue.groups.get(moved.group)
         if group is not None and group.subscription.id == moved.subscription:
             self._catalogue.hear(group, partition, moved.state, own=moved.own)
-
-
-def _report(what: str, error: Exception) -> None:
-    unexpected = not isinstance(error, SkepError)
-    _log.warning("%s: %s", what, error, exc_info=unexpected)
 
 
 def _firsts(news: Sequence[News]) -> list[News]:

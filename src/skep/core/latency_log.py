@@ -3,7 +3,6 @@
 A server that is killed loses what it had not kept: a minute, and some seconds, at most.
 """
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable
 
@@ -12,6 +11,7 @@ import msgspec
 from skep.core.committer import Committer
 from skep.core.latencies import ByPlace, Latencies, Minute, Place
 from skep.core.metrics import MINUTE, Sees
+from skep.core.repeating import Repeating
 from skep.errors import SkepError
 from skep.model.change import Change, EntryUpdate
 from skep.model.latency import GroupLatency, Sketch, add
@@ -42,15 +42,8 @@ class LatencyLog:
         self._store = store
         self._committer = committer
         self._latencies = latencies
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self, interval: float) -> None:
-        self._task = asyncio.create_task(self._run(interval))
-
-    async def stop(self) -> None:
-        if self._task:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        repeating = Repeating(self.keep, "latencies were not kept", _log)
+        self.start, self.stop = repeating.start, repeating.stop
 
     async def keep(self) -> None:
         """Keep the minutes that are over."""
@@ -95,14 +88,6 @@ class LatencyLog:
                 return found, rows[0].begins_at
             found += rows
         return found, None
-
-    async def _run(self, interval: float) -> None:
-        while True:
-            await asyncio.sleep(interval)
-            try:
-                await self.keep()
-            except Exception:
-                _log.exception("latencies were not kept; it is tried again in %s s", interval)
 
     async def _minutes(
         self, sees: Sees, first: int, last: int

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from skep.core.limits import Limits
 from skep.core.push import Batch
+from skep.core.repeating import report
 from skep.errors import Invalid, QueueFull, SkepError
 from skep.model.change import Applied, Outcome
 from skep.model.message import Draft
@@ -86,8 +87,7 @@ class Outbox:
                 failed = False
             except Exception as error:
                 if not failed:
-                    unexpected = not isinstance(error, SkepError)
-                    _log.warning("the outbox is not read: %s", error, exc_info=unexpected)
+                    report(_log, "the outbox is not read", error)
                 failed = True
             pause = BUSY_SECONDS if moved else min(2 * pause, IDLE_SECONDS)
             await self._sleep(0 if moved >= ROWS else pause)
@@ -159,8 +159,7 @@ class Outbox:
         """Leave a queue alone for a while; that one is full is nothing to report."""
         before, reason = self._held.get(queue), str(error)
         if error is not None and (before is None or before.reason != reason):
-            unexpected = not isinstance(error, SkepError)
-            _log.warning("the outbox waits for %s: %s", queue, reason, exc_info=unexpected)
+            report(_log, f"the outbox waits for {queue}", error)
         until = asyncio.get_running_loop().time() + HOLD_SECONDS
         self._held[queue] = _Held(until, reason)
 

@@ -11,9 +11,10 @@ from skep.core.evict import Evicting
 from skep.core.latency_log import LatencyLog
 from skep.core.queues import Queues
 from skep.core.readers import Readers
+from skep.core.repeating import report
 from skep.core.staging import Staging
 from skep.core.state import PartitionState, QueueState
-from skep.errors import Corrupted, OutcomeUnknown, Unavailable
+from skep.errors import Corrupted
 from skep.model.journal import Lanes
 from skep.model.names import SECOND, Instant, Offset
 from skep.model.queue import QueueOptions
@@ -122,10 +123,8 @@ class Sweeper:
         try:
             if await self._store.take_duty("sweep", 3 * interval):
                 await sweep()
-        except (Unavailable, OutcomeUnknown) as error:
-            _log.warning("sweeping stopped early; it starts again in %s s: %s", interval, error)
-        except Exception:
-            _log.exception("sweeping stopped early; it starts again in %s s", interval)
+        except Exception as error:
+            report(_log, f"sweeping stopped early; it starts again in {interval} s", error)
 
     async def _sweep_queue(self, queue: QueueState, now: Instant) -> int:
         removed = 0

@@ -1,0 +1,29 @@
+"""Work that is done again and again."""
+
+import asyncio
+import logging
+
+import pytest
+
+from skep.core.repeating import Repeating
+from skep.errors import Unavailable
+
+
+async def test_each_outage_is_complained_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    outcomes = iter(["fail", "fail", "fine", "fail", "fail", "fine"])
+    over = asyncio.Event()
+
+    async def work() -> None:
+        outcome = next(outcomes, None)
+        if outcome is None:
+            over.set()
+        elif outcome == "fail":
+            raise Unavailable("nobody there")
+
+    repeating = Repeating(work, "nothing is done", logging.getLogger("skep.test"))
+    repeating.start(0)
+    await over.wait()
+    await repeating.stop()
+
+    assert [each.message for each in caplog.records] == ["nothing is done: nobody there"] * 2
+    assert not any(each.exc_info for each in caplog.records)
