@@ -1,7 +1,9 @@
 """Whole queues by position: heads, batches, ranges, and groups that read them."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 
 from skep import Broker, Draft, KeyRing
 from skep.core.journal import Selection
-from skep.core.journal_reading import Some
+from skep.core.journal_reading import PATIENCE, STEP_BYTES, Some
 from skep.core.readers import At
 from skep.errors import (
     Conflict,
@@ -19,7 +21,7 @@ from skep.errors import (
     PositionMismatch,
     QueueNotFound,
 )
-from skep.model.journal import Position, QueuePosition, Range, Run
+from skep.model.journal import Position, QueuePosition, Range, Run, Step
 from skep.store.open import open_store
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
@@ -255,6 +257,38 @@ async def test_ranges_are_read_in_the_order_given(queue: Broker) -> None:
     runs, _ = await read(queue, [Range(lane, 4, 6), Range(lane, 0, 2)])
 
     assert payloads(runs) == [b"4", b"5", b"0", b"1"]
+
+
+async def large_steps(queue: Broker) -> AsyncIterator[Step]:
+    """The steps of somebody who reads many messages that are large."""
+    for n in range(64):
+        await queue.push("orders", [Draft(bytes([n]) * 100_000)])
+    number = queue.queues.get("orders").number
+    return queue.journal_reading.read("orders", number, ranges(await heads(queue)), EVERYTHING)
+
+
+async def test_a_step_has_few_messages_if_they_are_large(queue: Broker) -> None:
+    sizes = [sum(map(len, payloads(step.runs))) async for step in await large_steps(queue)]
+    assert sum(sizes) == 64 * 100_000
+    # How large they are is seen in the first step.
+    assert max(sizes[1:]) <= STEP_BYTES
+
+
+async def test_everyone_else_has_turns_between_two_steps_of_a_reader(queue: Broker) -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    steps = await large_steps(queue)
+    counting = asyncio.create_task(count())
+    seen = [turns async for _ in steps]
+    counting.cancel()
+    assert len(seen) > 2
+    assert all(after - before >= PATIENCE for before, after in pairwise(seen))
 
 
 async def test_what_retention_removed_is_named(queue: Broker) -> None:

@@ -91,5 +91,5 @@ def read(runs: list[Run], end: int, rows: int) -> pa.Table:
     )
     writer = Writer(body)
     step = Step(runs=runs, missing=[], lane=0, position=end)
-    stream = writer.begin() + writer.write(step) + writer.end()
+    stream = b"".join([*writer.begin(), *writer.write(step), *writer.end()])
     return pa.ipc.open_stream(stream).read_all()

@@ -1,5 +1,6 @@
 """Reading ranges of the journal: what lies between two positions, and what is gone of it."""
 
+import asyncio
 import zlib
 from collections.abc import AsyncIterator, Iterator, Sequence
 
@@ -18,9 +19,11 @@ from skep.store.protocol import Store
 
 MAX_RANGES = 10_000
 MAX_SHARES = 100_000
-STEP = 4096
-"""Messages that make a step, if there are as many."""
+STEP, STEP_BYTES = 4096, 1 << 20
+"""Messages that make a step, and bytes, if there are as many."""
 MOST_SEGMENTS = 1024
+PATIENCE = 8
+"""How often everyone else has a turn between two steps of a reader, if there is but one."""
 
 
 class Some(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +59,7 @@ class JournalReading:
         self._catalogue = catalogue
         self._following = following
         self._reading = reading
+        self._readers = 0
 
     def read(
         self, queue: str, number: int, ranges: Sequence[Range], some: Some
@@ -76,14 +80,24 @@ class JournalReading:
 
     async def _steps(self, queue: int, ranges: Sequence[Range], some: Some) -> AsyncIterator[Step]:
         limit = SEGMENTS
-        for asked in ranges:
-            at = asked.start
-            while at < asked.end:
-                segments = await self._store.read_journal(queue, asked.lane, at, limit=limit)
-                step = await self._step(segments, Range(asked.lane, at, asked.end), some)
-                limit = _limit(len(segments), step.position - at)
-                at = step.position
-                yield step
+        self._readers += 1
+        try:
+            for asked in ranges:
+                at = asked.start
+                while at < asked.end:
+                    segments = await self._store.read_journal(queue, asked.lane, at, limit=limit)
+                    step = await self._step(segments, Range(asked.lane, at, asked.end), some)
+                    limit = _limit(segments)
+                    at = step.position
+                    yield step
+                    await self._let_others_pass()
+        finally:
+            self._readers -= 1
+
+    async def _let_others_pass(self) -> None:
+        """Reading seldom waits for anything, so that a push would wait for many steps of it."""
+        for _ in range(PATIENCE * self._readers):
+            await asyncio.sleep(0)
 
     async def _step(self, segments: Sequence[Segment], rest: Range, some: Some) -> Step:
         """What segments hold of a range; if there are none, all of it is gone."""
@@ -136,9 +150,12 @@ class JournalReading:
             )
 
 
-def _limit(segments: int, messages: int) -> int:
+def _limit(segments: Sequence[Segment]) -> int:
     """How many segments to read next, so that it is worth a batch and nobody waits for it."""
-    return max(SEGMENTS, min(MOST_SEGMENTS, STEP * segments // messages))
+    messages = sum(len(segment.columns) for segment in segments)
+    size = sum(segment.size for segment in segments)
+    steps = max(messages / STEP, size / STEP_BYTES)
+    return max(1, min(MOST_SEGMENTS, int(len(segments) / steps))) if steps else SEGMENTS
 
 
 def _kept(segment: Segment, start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -38,7 +38,10 @@ SCHEMA = pa.schema(
         ("position", pa.int64()),
     ]
 )
-_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+PIECE = 256 << 10
+"""Bytes that are sent at a time."""
+_HEX = np.frombuffer(bytes(range(256)).hex().encode(), np.uint16)
+"""The two digits of each byte."""
 _HEAD, _DIGITS = 24, 12
 """An id is what its partition begins with, and twelve digits of offset."""
 _TEXT = 36
@@ -111,9 +114,8 @@ class Batch:
         text[:, :_HEAD] = np.repeat(
             np.frombuffer(heads.encode(), np.uint8).reshape(-1, _HEAD), self._counts, axis=0
         )
-        for digit in range(_DIGITS):
-            shift = 4 * (_DIGITS - 1 - digit)
-            text[:, _HEAD + digit] = _HEX[self._offsets >> shift & 15]
+        offsets = self._offsets.astype(">u8").view(np.uint8).reshape(-1, 8)
+        text[:, _HEAD:] = _hex(offsets[:, -_DIGITS // 2 :])
         return _fixed(text)
 
     def _transaction_ids(self) -> pa.Array:
@@ -133,8 +135,7 @@ class Batch:
             for run, column in zip(self._runs, columns, strict=True)
         )
         ids = np.frombuffer(data, np.uint8).reshape(-1, 16)
-        digits = np.empty((self._total, 32), np.uint8)
-        digits[:, ::2], digits[:, 1::2] = _HEX[ids >> 4], _HEX[ids & 15]
+        digits = _hex(ids)
         text = np.full((self._total, _TEXT), ord("-"), np.uint8)
         at = 0
         for start, stop in _GROUPS:
@@ -195,8 +196,18 @@ def _column(
             pieces.append(data)
     gather()
     offsets = _offsets(ends)
-    data = pa.py_buffer(b"".join(pieces))
+    data = _joined(pieces, int(offsets[-1]))
     return pa.Array.from_buffers(kind, len(offsets) - 1, [None, pa.py_buffer(offsets), data])
+
+
+def _joined(pieces: Iterable[Any], size: int) -> pa.Buffer:
+    """All in one, in memory that Arrow keeps for the next; the system's were new each time."""
+    whole = pa.allocate_buffer(size)
+    view, at = memoryview(whole).cast("B"), 0
+    for piece in pieces:
+        view[at : at + len(piece)] = piece
+        at += len(piece)
+    return whole
 
 
 def _offsets(ends: Sequence[Any]) -> Array:
@@ -211,6 +222,11 @@ def _offsets(ends: Sequence[Any]) -> Array:
     offsets = np.zeros(len(each) + 1, np.int32)
     np.cumsum(each, out=offsets[1:])
     return offsets
+
+
+def _hex(rows: Array) -> Array:
+    """The digits of bytes, row by row."""
+    return _HEX[rows].view(np.uint8)
 
 
 def _fixed(text: Array) -> pa.Array:
@@ -240,10 +256,10 @@ class Writer:
         self._out = _Out()
         self._stream = pa.ipc.new_stream(pa.PythonFile(self._out, mode="w"), self._schema)
 
-    def begin(self) -> bytes:
+    def begin(self) -> Iterator[bytes]:
         return self._out.take()
 
-    def write(self, step: Step) -> bytes:
+    def write(self, step: Step) -> Iterator[bytes]:
         """All batches of a step; what is missing is told with the first of them."""
         missing, reached = step.missing, -1
         for runs in _portions(step.runs, self._body.batch_rows):
@@ -262,12 +278,12 @@ class Writer:
         batch = Batch(self._body.queue, runs, self._payload).columns(self._schema)
         self._stream.write_batch(batch, custom_metadata={"skep": encode(told)})
 
-    def fail(self, reason: str) -> bytes:
+    def fail(self, reason: str) -> Iterator[bytes]:
         """The reason why there is no more, in place of the rest."""
         self._tell([], {"error": reason})
         return self.end()
 
-    def end(self) -> bytes:
+    def end(self) -> Iterator[bytes]:
         self._stream.close()
         return self._out.take()
 
@@ -286,10 +302,20 @@ class _Out(io.RawIOBase):
         self._parts.append(data)
         return len(data)
 
-    def take(self) -> bytes:
-        taken = b"".join(self._parts)
-        self._parts.clear()
-        return taken
+    def take(self) -> Iterator[bytes]:
+        """All that was written, in pieces that stay in a cache while they are copied and sent."""
+        parts, self._parts = self._parts, []
+        near: list[Any] = []
+        size = 0
+        for part in parts:
+            for at in range(0, len(part), PIECE):
+                some = part[at : at + PIECE]
+                if size + len(some) > PIECE:
+                    yield b"".join(near)
+                    near, size = [], 0
+                near.append(some)
+                size += len(some)
+        yield b"".join(near)
 
 
 def _portions(runs: Sequence[Run], rows: int) -> Iterator[Sequence[Run]]:

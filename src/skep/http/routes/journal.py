@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -25,6 +26,9 @@ from skep.wire.journal import (
     StartAt,
     to_start,
 )
+
+if TYPE_CHECKING:
+    from skep.wire.batches import Writer
 
 ARROW = "application/vnd.apache.arrow.stream"
 MAX_BATCH_ROWS = 100_000
@@ -61,19 +65,26 @@ async def read(call: Call) -> Reply:
 
 
 async def _stream(body: ReadBody, steps: AsyncIterator[Step]) -> AsyncGenerator[bytes, None]:
+    writer = await asyncio.to_thread(_writer, body)
+    for piece in writer.begin():
+        yield piece
+    try:
+        async for step in steps:
+            for piece in writer.write(step):
+                yield piece
+        last = writer.end()
+    except SkepError as error:
+        # It is too late for a status; a stream that merely ended would not say why.
+        last = writer.fail(str(error))
+    for piece in last:
+        yield piece
+
+
+def _writer(body: ReadBody) -> "Writer":
     # Here and not above: it costs a second and eighty megabytes, and most servers never need it.
     from skep.wire.batches import Writer
 
-    writer = Writer(body)
-    yield writer.begin()
-    try:
-        async for step in steps:
-            yield await asyncio.to_thread(writer.write, step)
-    except SkepError as error:
-        # It is too late for a status; a stream that merely ended would not say why.
-        yield writer.fail(str(error))
-    else:
-        yield writer.end()
+    return Writer(body)
 
 
 async def begin(call: Call) -> Reply:
