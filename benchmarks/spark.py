@@ -39,9 +39,14 @@ if TYPE_CHECKING:
 PARTITIONS = 10_000
 FLAT = (10, 10_000, 100_000)
 TASKS = 4
-TURNS = 3
+WARM, TURNS = 2, 5
 BATCHES = 25
 FEW = "partition STRING, offset BIGINT, payload STRING"
+AS_ROWS = (
+    "message_id STRING, transaction_id STRING, trace_id STRING, partition STRING, "
+    "created_at TIMESTAMP, payload STRING"
+)
+"""What a row of the table has as well."""
 _FILL_ROWS = """
 INSERT INTO queen.messages (transaction_id, partition_id, payload)
 SELECT gen_random_uuid()::text, p.ids[1 + n % cardinality(p.ids)], jsonb_build_object(
@@ -137,6 +142,8 @@ async def fill_table(url: str, messages: int) -> None:
         await connection.execute("ALTER TABLE queen.messages DISABLE TRIGGER USER")
         await connection.execute(_FILL_ROWS, messages, timeout=600)
         await connection.execute("VACUUM ANALYZE queen.messages", timeout=600)
+        # Otherwise it is written while others are measured.
+        await connection.execute("CHECKPOINT", timeout=600)
     finally:
         await connection.close()
 
@@ -163,9 +170,9 @@ def seconds(work: Callable[[], None]) -> float:
 
 
 def in_turns(works: Sequence[Callable[[], None]]) -> list[float]:
-    """Seconds for each, the median of several turns after one that warms up."""
-    turns = [[seconds(work) for work in works] for _ in range(TURNS + 1)]
-    return [statistics.median(taken) for taken in zip(*turns[1:], strict=True)]
+    """Seconds for each, the median of several turns after some that warm up."""
+    turns = [[seconds(work) for work in works] for _ in range(WARM + TURNS)]
+    return [statistics.median(taken) for taken in zip(*turns[WARM:], strict=True)]
 
 
 def rates(report: Report, messages: int, beside: str, works: dict[str, Callable[[], None]]) -> None:
@@ -180,9 +187,7 @@ def drain(frame: "DataFrame") -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-def reading(
-    report: Report, spark: "SparkSession", messages: int, url: str, parquet: str, rows: str | None
-) -> None:
+def reading(report: Report, spark: "SparkSession", messages: int, url: str, parquet: str) -> None:
     # A frame is planned once, so each turn has a new one.
     works: dict[str, Callable[[], None]] = {
         "Parquet": lambda: drain(spark.read.parquet(parquet)),
@@ -190,9 +195,18 @@ def reading(
         "queue, three columns": lambda: drain(orders(spark, url, FEW)),
         "queue, as tuples": lambda: drain(tuples(spark, url)),
     }
-    if rows is not None:
-        works["rows by JDBC"] = lambda: drain(jdbc(spark, rows))
     rates(report, messages, "queue", works)
+
+
+def reading_rows(
+    report: Report, spark: "SparkSession", messages: int, url: str, rows: str
+) -> None:
+    works: dict[str, Callable[[], None]] = {
+        "rows by JDBC": lambda: drain(jdbc(spark, rows)),
+        "queue, what a row has": lambda: drain(orders(spark, url, AS_ROWS)),
+        "queue, everything": partial(_drain_orders, spark, url),
+    }
+    rates(report, messages, "rows by JDBC", works)
 
 
 def writing(report: Report, spark: "SparkSession", messages: int, url: str, parquet: str) -> None:
@@ -256,7 +270,10 @@ def measure(report: Report, spark: "SparkSession", messages: int, rows: str | No
         parquet = str(room / "parquet")
         orders(spark, url).write.parquet(parquet)
         report.title(f"reading {messages:,} messages of {PARTITIONS:,} partitions")
-        reading(report, spark, messages, url, parquet, rows)
+        reading(report, spark, messages, url, parquet)
+        if rows is not None:
+            report.title("reading, beside a table with a row for each message")
+            reading_rows(report, spark, messages, url, rows)
         report.title("micro-batches of ten messages")
         micro_batches(report, spark, url, room)
         report.title("writing")
