@@ -30,9 +30,11 @@ def spark_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def spark(spark_log: Path) -> "Iterator[SparkSession]":
+    # To compile a query takes longer than to run it as seldom as a test does.
+    conf = {"spark.sql.codegen.wholeStage": "false"}
     # Tasks are tried again only because of the second number.
     try:
-        found = session("skep-tests", "local[2,2]", log=spark_log)
+        found = session("skep-tests", "local[2,2]", log=spark_log, **conf)
     except Unavailable as error:
         pytest.fail(str(error), pytrace=False)
     yield found

@@ -22,12 +22,12 @@ from tests.serving import ServerProcess
 from tests.spark.copier import BATCH, Copy
 from tests.spark.driver import Driver
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("drivers")
 
 KILLS = int(os.environ.get("SKEP_KILLS", "3"))
 SEED = int(os.environ.get("SKEP_SEED", "1"))
 PARTITIONS = 7
-FED = 4 * BATCH
+FED = 3 * BATCH
 """Messages that are pushed before each kill, so that it finds the stream at work."""
 MASTERS = (
     ("local[2,4]", 2),

@@ -10,7 +10,7 @@ import pytest
 
 from skep import Client, Draft
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("drivers")
 
 PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
 
