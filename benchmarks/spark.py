@@ -8,6 +8,7 @@ goes to Spark's ``noop``, which takes every row and does nothing with it.
 
 import asyncio
 import statistics
+import threading
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +29,7 @@ from benchmarks.payloads import ORDERS
 from benchmarks.report import Report, directory, parser
 from benchmarks.rows.drive import Rows, Seed
 from pyspark_skep import DefaultSource
-from skep import Draft
+from skep import Client, Draft
 from skep.spark import session
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ FLAT = (10, 10_000, 100_000)
 TASKS = 4
 WARM, TURNS = 2, 5
 BATCHES = 25
+PUSHES = 500
 FEW = "partition STRING, offset BIGINT, payload STRING"
 AS_ROWS = (
     "message_id STRING, transaction_id STRING, trace_id STRING, partition STRING, "
@@ -198,15 +200,33 @@ def reading(report: Report, spark: "SparkSession", messages: int, url: str, parq
     rates(report, messages, "queue", works)
 
 
-def reading_rows(
-    report: Report, spark: "SparkSession", messages: int, url: str, rows: str
-) -> None:
+def reading_rows(report: Report, spark: "SparkSession", messages: int, url: str, rows: str) -> None:
     works: dict[str, Callable[[], None]] = {
         "rows by JDBC": lambda: drain(jdbc(spark, rows)),
         "queue, what a row has": lambda: drain(orders(spark, url, AS_ROWS)),
         "queue, everything": partial(_drain_orders, spark, url),
     }
     rates(report, messages, "rows by JDBC", works)
+
+
+def pushing(report: Report, spark: "SparkSession", url: str) -> None:
+    """What a push of one message takes while Spark has all that the server can give it."""
+    with Client(url) as client:
+
+        def push() -> None:
+            client.push("pushed", [Draft(ORDERS[0].encode())])
+
+        alone = [seconds(push) for _ in range(PUSHES)]
+        meanwhile: list[float] = []
+        for _ in range(TURNS):
+            reading = threading.Thread(target=_drain_orders, args=(spark, url))
+            reading.start()
+            while reading.is_alive():
+                meanwhile.append(seconds(push))
+    for name, taken in (("alone", alone), ("while Spark reads", meanwhile)):
+        percentiles = statistics.quantiles(taken, n=100)
+        report.value(f"a push, {name}, p50", 1000 * percentiles[49], "ms")
+        report.value(f"a push, {name}, p99", 1000 * percentiles[98], "ms")
 
 
 def writing(report: Report, spark: "SparkSession", messages: int, url: str, parquet: str) -> None:
@@ -274,6 +294,8 @@ def measure(report: Report, spark: "SparkSession", messages: int, rows: str | No
         if rows is not None:
             report.title("reading, beside a table with a row for each message")
             reading_rows(report, spark, messages, url, rows)
+        report.title("pushing one message")
+        pushing(report, spark, url)
         report.title("micro-batches of ten messages")
         micro_batches(report, spark, url, room)
         report.title("writing")
