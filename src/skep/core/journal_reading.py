@@ -23,7 +23,7 @@ STEP, STEP_BYTES = 4096, 1 << 20
 """Messages that make a step, and bytes, if there are as many."""
 MOST_SEGMENTS = 1024
 PATIENCE = 8
-"""How often everyone else has a turn between two steps of a reader, if there is but one."""
+"""How often everyone else has a turn between two steps, however many read."""
 
 
 class Some(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ class JournalReading:
         self._catalogue = catalogue
         self._following = following
         self._reading = reading
-        self._readers = 0
+        self._passing = asyncio.Lock()
 
     def read(
         self, queue: str, number: int, ranges: Sequence[Range], some: Some
@@ -80,24 +80,21 @@ class JournalReading:
 
     async def _steps(self, queue: int, ranges: Sequence[Range], some: Some) -> AsyncIterator[Step]:
         limit = SEGMENTS
-        self._readers += 1
-        try:
-            for asked in ranges:
-                at = asked.start
-                while at < asked.end:
-                    segments = await self._store.read_journal(queue, asked.lane, at, limit=limit)
-                    step = await self._step(segments, Range(asked.lane, at, asked.end), some)
-                    limit = _limit(segments)
-                    at = step.position
-                    yield step
-                    await self._let_others_pass()
-        finally:
-            self._readers -= 1
+        for asked in ranges:
+            at = asked.start
+            while at < asked.end:
+                segments = await self._store.read_journal(queue, asked.lane, at, limit=limit)
+                step = await self._step(segments, Range(asked.lane, at, asked.end), some)
+                limit = _limit(segments)
+                at = step.position
+                yield step
+                await self._let_others_pass()
 
     async def _let_others_pass(self) -> None:
         """Reading seldom waits for anything, so that a push would wait for many steps of it."""
-        for _ in range(PATIENCE * self._readers):
-            await asyncio.sleep(0)
+        async with self._passing:
+            for _ in range(PATIENCE):
+                await asyncio.sleep(0)
 
     async def _step(self, segments: Sequence[Segment], rest: Range, some: Some) -> Step:
         """What segments hold of a range; if there are none, all of it is gone."""
