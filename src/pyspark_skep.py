@@ -236,7 +236,10 @@ def _offsets(text: str) -> str | Position:
     try:
         return check_position(json.loads(text))
     except ValueError:
-        raise ValueError("must be earliest, latest, group, or a position as JSON") from None
+        raise ValueError(
+            "must be earliest, latest, group, or a position as JSON, as POST "
+            "/api/v1/journal/heads gives it"
+        ) from None
 
 
 def _one_of(*words: str) -> Callable[[str], str]:
@@ -360,7 +363,7 @@ def _nearest(key: str) -> str:
     return f"; did you mean {_camel(_FIELDS[near[0]].name)!r}?" if near else ""
 
 
-_LOST = "; make a table without columns, because with columns Spark forgets its options"
+_LOST = " (a table that was made with columns has lost its options: make it without)"
 
 
 def check_reading(options: Options, *, stream: bool) -> None:
@@ -698,15 +701,13 @@ class Server:
             connection.request(method, self._url.path + path, content, headers)
             response = connection.getresponse()
             if response.status >= 300:
-                raise _error(response)
+                raise _error(response, self._options.url)
             yield response
             # What is left tells whether the answer was cut off.
             response.read()
         except _broken() as error:
-            words = (
-                f"{self._options.url} did not answer to the end: {error or type(error).__name__}"
-            )
-            raise Interrupted(words) from error
+            why = error or type(error).__name__
+            raise Interrupted(f"{self._options.url} did not answer to the end: {why}") from error
         finally:
             connection.close()
 
@@ -726,7 +727,7 @@ def _broken() -> tuple[type[Exception], ...]:
     return (OSError, HTTPException, *(() if pa is None else (pa.ArrowException,)))
 
 
-def _error(response: HTTPResponse) -> Exception:
+def _error(response: HTTPResponse, url: str) -> Exception:
     content = response.read()
     try:
         problem = json.loads(content)
@@ -739,6 +740,8 @@ def _error(response: HTTPResponse) -> Exception:
         return Interrupted(words, float(asked) if asked.isdecimal() else 0.0)
     if response.status == 401:
         words += "; give a token with token, tokenFile or tokenEnv"
+    if response.status == 404:
+        words += f" at {url}"
     return Refused(response.status, code, words)
 
 
@@ -898,24 +901,33 @@ class BatchReader(DataSourceReader):
         if isinstance(offsets, dict):
             return offsets
         if offsets == "group":
-            return self._place_of_group() or self._place(found, "earliest")
+            return self._place_of_group()
         return check_position(found["first" if offsets == "earliest" else "heads"])
 
-    def _place_of_group(self) -> Position | None:
+    def _place_of_group(self) -> Position:
+        group = self._options.group
         try:
-            path = f"{JOURNAL}/groups/{_segment(self._options.group)}"
-            position = Server(self._options).ask("GET", path)["position"]
+            answer = Server(self._options).ask("GET", f"{JOURNAL}/groups/{_segment(group)}")
         except Refused as error:
             if error.status != 404:
                 raise
-            return None
-        return None if position is None else check_position(position)
+            # To read everything instead would be wrong for a name that is misspelt or that pops.
+            raise InvalidOption(
+                "consumerGroup",
+                f"must name a group that reads as a stream, and {group!r} never has; groups that "
+                "pop have a place in each partition, and none in the whole",
+            ) from None
+        return check_position(answer["position"])
 
     def _start_at(self, found: Mapping[str, Any]) -> Position:
         start, heads = check_position(found["at"]), check_position(found["heads"])
         strategy = self._options.starting_offsets_by_timestamp_strategy
         if strategy == "error" and not rows_between(start, heads):
-            raise InvalidOption("startingTimestamp", "is later than all messages")
+            raise InvalidOption(
+                "startingTimestamp",
+                "is later than all messages; with startingOffsetsByTimestampStrategy=latest that "
+                "is no error",
+            )
         return start
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

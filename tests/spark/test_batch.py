@@ -141,7 +141,17 @@ def test_a_group_says_from_where_to_where(load: Load, push: Push, url: str, queu
 
     assert load(startingOffsets="group", consumerGroup=queue).count() == 7
     assert load(endingOffsets="group", consumerGroup=queue).count() == 10
-    assert load(startingOffsets="group", consumerGroup="nobody").count() == 17
+
+
+def test_a_group_without_a_place_is_refused_whether_it_pops_or_is_not_there(
+    load: Load, push: Push, client: Client, queue: str
+) -> None:
+    push(10)
+    client.pop(queue, group=f"{queue}-pops")
+
+    for group in (f"{queue}-pops", f"{queue}-nobody"):
+        with pytest.raises(PySparkException, match=f"consumerGroup.*{group}"):
+            load(startingOffsets="group", consumerGroup=group).count()
 
 
 def test_times_say_from_when_to_when(load: Load, push: Push, client: Client, queue: str) -> None:
