@@ -1,16 +1,17 @@
 """Drawings and pages: whole, in their frames, and harmless whatever names say."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+from skep.pipelines.pages.analytics import MOST_WINDOWS, windows_between
 from skep.pipelines.pages.chart import bars, columns, lines
 from skep.pipelines.pages.flow import Stop, Way, drawing, ranks
-from skep.pipelines.pages.page import Page, cell
-from skep.pipelines.pages.traces import lasting
+from skep.pipelines.pages.page import Page, cell, lasting
+from skep.pipelines.pages.traces import Findings, page_of
 
 EVIL = '<script>alert("1")</script> & more'
 SVG = "{http://www.w3.org/2000/svg}"
@@ -118,3 +119,22 @@ def test_times_are_shown_in_the_unit_that_suits_them() -> None:
     assert [lasting(each) for each in (0.0042, 1.5, 90, 7200, 172800)] == [
         *("4.2 ms", "1.5 s", "1.5 min", "2 h", "2 d")
     ]
+
+
+def test_windows_in_which_nothing_was_pushed_are_shown_and_the_last_are_enough() -> None:
+    minute, noon = timedelta(minutes=1), datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+    assert windows_between([noon + 3 * minute, noon], minute) == [
+        *(noon, noon + minute, noon + 2 * minute, noon + 3 * minute)
+    ]
+    shown = windows_between([noon, noon + 1000 * minute], minute)
+    assert (len(shown), shown[-1]) == (MOST_WINDOWS, noon + 1000 * minute)
+    assert windows_between([], minute) == []
+
+
+def test_a_page_of_no_journeys_says_why(tmp_path: Path) -> None:
+    nothing = Findings(edges=[], endings=[], stops={}, stuck=[], final=[])
+
+    page_of(nothing, within="1h", now=datetime(2026, 1, 31, tzinfo=UTC)).write(tmp_path / "page")
+
+    assert "no message had a trace id" in (tmp_path / "page").read_text()

@@ -1,6 +1,6 @@
 """``skep pipeline run analytics``."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -44,7 +44,8 @@ def analytics(
         found = measure(work.spark, work.source, to, window=f"{seconds} seconds", factor=hot)
         messages = sum(row["messages"] for row in found.queues)
         work.records.count(work.run, messages)
-        page_of(found, window=window, factor=hot, now=datetime.now(UTC)).write(page)
+        length = timedelta(seconds=seconds)
+        page_of(found, window=length, factor=hot, now=datetime.now(UTC)).write(page)
     _print(found, str(page), as_json=place.as_json)
 
 

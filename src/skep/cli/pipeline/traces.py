@@ -61,6 +61,9 @@ def _print(found: "Findings", page: str, *, as_json: bool) -> None:
         }
         output.print_document(shown)
         return
+    if not found.endings:
+        output.print_text(f"no message has a trace id; see {page}")
+        return
     _print_rows(
         ("journeys", "queue", "count", "with a dead letter", "the oldest began", "longest s"),
         found.endings,

@@ -1,13 +1,13 @@
 """The page of ``analytics``."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from skep.pipelines.pages.chart import COLOURS, bars, columns, lines
-from skep.pipelines.pages.page import Page, cell
+from skep.pipelines.pages.page import Page, cell, lasting
 
 Row = Mapping[str, Any]
 
@@ -29,8 +29,11 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     lags: Sequence[Row]
 
 
-def page_of(found: Findings, *, window: str, factor: float, now: datetime) -> Page:
-    page = Page("Queues in numbers", f"As of {cell(now)} UTC, in windows of {window}.")
+def page_of(found: Findings, *, window: timedelta, factor: float, now: datetime) -> Page:
+    page = Page(
+        "Queues in numbers",
+        f"As of {cell(now)} UTC, in windows of {lasting(window.total_seconds())}.",
+    )
     page.figures(
         [
             ("messages", sum(row["messages"] for row in found.queues)),
@@ -49,9 +52,11 @@ def page_of(found: Findings, *, window: str, factor: float, now: datetime) -> Pa
     return page
 
 
-def _throughput(page: Page, windows: Sequence[Row], window: str) -> None:
-    page.section("Throughput", f"Messages that were pushed in each window of {window}.")
-    shown = sorted({row["begins_at"] for row in windows})[-MOST_WINDOWS:]
+def _throughput(page: Page, windows: Sequence[Row], window: timedelta) -> None:
+    page.section(
+        "Throughput", f"Messages that were pushed in each window, in the last {MOST_WINDOWS}."
+    )
+    shown = windows_between([row["begins_at"] for row in windows], window)
     counts = {(row["queue"], row["begins_at"]): row["messages"] for row in windows}
     series = {
         queue: [counts.get((queue, begins_at), 0) for begins_at in shown]
@@ -69,6 +74,14 @@ def _throughput(page: Page, windows: Sequence[Row], window: str) -> None:
             for row in sorted(windows, key=lambda row: row["begins_at"], reverse=True)[:MOST_ROWS]
         ],
     )
+
+
+def windows_between(begun: Sequence[datetime], window: timedelta) -> list[datetime]:
+    """The last windows, also those in which nothing was pushed."""
+    if not begun:
+        return []
+    count = min(MOST_WINDOWS, (max(begun) - min(begun)) // window + 1)
+    return [max(begun) - n * window for n in reversed(range(count))]
 
 
 def _sizes(page: Page, queues: Sequence[Row]) -> None:

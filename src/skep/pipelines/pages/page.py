@@ -96,3 +96,11 @@ def _kind(value: object) -> str:
     if isinstance(value, int | float):
         return "number"
     return "whole" if len(cell(value)) <= WHOLE else "text"
+
+
+def lasting(seconds: float) -> str:
+    """Seconds in the unit that suits them."""
+    for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1000:.3g} ms"

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from skep.pipelines.pages.flow import Stop, Way, drawing
-from skep.pipelines.pages.page import Page, cell
+from skep.pipelines.pages.page import Page, cell, lasting
 
 Row = Mapping[str, Any]
 
@@ -26,15 +26,15 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
 def page_of(found: Findings, *, within: str, now: datetime) -> Page:
     page = Page(
         "Journeys",
-        f"Messages of one trace id, through queues. As of {cell(now)} UTC; what reached none of "
-        f"{', '.join(found.final) or 'no queue'} within {within} is stuck.",
+        f"Messages of one trace id, through queues. As of {cell(now)} UTC; {_rule(found, within)}.",
     )
     page.figures(
         (state, sum(row["journeys"] for row in found.endings if row["state"] == state))
         for state in ("complete", "under way", "stuck")
     )
     page.section("Flow", "On each way: how many went it, and how long half of them took at most.")
-    page.drawing(drawing(_stops(found), _ways(found.edges)))
+    if found.stops:
+        page.drawing(drawing(_stops(found), _ways(found.edges)))
     page.table(
         ("from", "to", "steps", "p50 s", "p95 s", "p99 s", "slowest s"),
         _cells(found.edges, "from_queue to_queue steps p50 p95 p99 slowest"),
@@ -50,6 +50,15 @@ def page_of(found: Findings, *, within: str, now: datetime) -> Page:
         _cells(found.stuck, "trace_id begun_at path last_partition error"),
     )
     return page
+
+
+def _rule(found: Findings, within: str) -> str:
+    """What makes a journey stuck."""
+    if not found.endings:
+        return "no message had a trace id"
+    if not found.final:
+        return f"none went from one queue to another, so what is older than {within} is stuck"
+    return f"what reached none of {', '.join(found.final)} within {within} is stuck"
 
 
 def _cells(rows: Sequence[Row], names: str) -> list[list[object]]:
@@ -68,11 +77,3 @@ def _ways(edges: Sequence[Row]) -> list[Way]:
     return [
         Way(row["from_queue"], row["to_queue"], row["steps"], lasting(row["p50"])) for row in edges
     ]
-
-
-def lasting(seconds: float) -> str:
-    """Seconds in the unit that suits them."""
-    for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1000:.3g} ms"
