@@ -56,7 +56,7 @@ class PartitionNotFound(NotFound):
 
 class GroupNotFound(NotFound):
     def __init__(self, queue: str, group: str) -> None:
-        super().__init__(f"group {group!r} has never popped from queue {queue!r}")
+        super().__init__(f"there is no group {group!r} in queue {queue!r}")
         self.queue, self.group = queue, group
 
 

@@ -34,7 +34,9 @@ def list_groups(
         [
             (
                 *(each.queue, each.group, each.backlog),
-                *(each.partitions_with_backlog, each.oldest_at, each.members),
+                # One that reads as a stream is behind in the whole, and in no partition.
+                *(each.partitions_with_backlog or (None if each.backlog else 0),),
+                *(each.oldest_at, each.members),
             )
             for each in groups
         ],
@@ -51,7 +53,7 @@ def lag(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Show where a group is in each partition of a queue."""
+    """Show where a group is in each partition of a queue, or a stream in each of its lanes."""
     with connect(url, token) as client:
         partitions = client.groups.lag(queue, group)
     output.print_list(
