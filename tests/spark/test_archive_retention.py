@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from pyspark.sql import SparkSession
 
 import skep
 from skep import Broker, Client, Draft
+from skep.cli.pipeline.job import lag_of
 from skep.pipelines.archive import read_archive
 from skep.testing.clock import ManualClock
+from tests.broker.build import a_run
 from tests.cli.run import Shell
 from tests.client.serving import serving
 from tests.spark.conftest import messages_in
@@ -222,3 +225,34 @@ def test_an_age_that_retention_cannot_count_is_refused(shell: Shell, to: str, ag
     said = shell.misused("pipeline", "run", "archive", "--to", to, "--remove-after", age)
 
     assert f"not '{age}'" in said
+
+
+def test_an_archive_stops_where_messages_are_lost_and_goes_on_if_that_is_allowed(
+    spark: SparkSession, scene: Scene, shell: Shell, to: str
+) -> None:
+    command = ("pipeline", "run", "archive", "--to", to)
+    scene.push("a")
+    shell.run(*command)
+    scene.client.queues.configure("short", retention_enabled=True, retention_seconds=1)
+    scene.push("lost", "short")
+    scene.advance(HOUR)
+    scene.sweep()
+    scene.push("kept", "short")
+
+    assert "with --allow-loss" in shell.said(*command, expect=1)
+    assert archived(spark, to) == "a"
+    shell.run(*command, "--allow-loss")
+
+    assert archived(spark, to) == "".join(sorted("a" + "kept"))
+
+
+def test_what_is_in_queues_that_an_archive_of_all_has_not_met_counts_as_its_lag(
+    scene: Scene,
+) -> None:
+    scene.push("ab")
+    told = {"queues": ["orders"], "start": "earliest"}
+    httpx.put(f"{scene.url}/api/v1/journal/groups/g", json=told).raise_for_status()
+    scene.push("cde", "new")
+
+    assert lag_of(scene.client, a_run(queues=(), groups=("g",))) == 5
+    assert lag_of(scene.client, a_run(queues=("orders",), groups=("g",))) == 2

@@ -17,6 +17,8 @@ class Source:
     url: str
     queues: tuple[str, ...] = ()
     token: str | None = field(default=None, repr=False)
+    allow_loss: bool = False
+    """Whether a stream goes on though messages were removed before it read them."""
 
     @property
     def server(self) -> dict[str, str]:
@@ -47,4 +49,4 @@ class Source:
         """What is there and what comes, for a group of its own."""
         asked = {"consumerGroup": group, "startingOffsets": "earliest"}
         reader = spark.readStream.format("skep").options(**self.server | self._queues | asked)
-        return reader.options(**options).load()
+        return reader.options(failOnDataLoss=not self.allow_loss, **options).load()

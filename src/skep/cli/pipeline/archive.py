@@ -7,7 +7,7 @@ import typer
 from skep.cli import output
 from skep.cli.connect import connect
 from skep.cli.pipeline.job import job
-from skep.cli.pipeline.options import Every, Follow, Place, Queues, placed, seconds_of
+from skep.cli.pipeline.options import AllowLoss, Every, Follow, Place, Queues, placed, seconds_of
 from skep.cli.pipeline.retention import removable, remove_archived, whole_seconds_of
 
 To = Annotated[str, typer.Option(help="The directory of the archive.")]
@@ -26,6 +26,7 @@ def archive(
     follow: Follow = False,
     every: Every = "1m",
     remove_after: RemoveAfter = None,
+    allow_loss: AllowLoss = False,
     *,
     place: Place,
 ) -> None:
@@ -41,7 +42,7 @@ def archive(
     if age is not None:
         with connect(place.url, place.token) as client:
             removable(client, queues)
-    with job(place, "archive", queues, to, streams="together") as work:
+    with job(place, "archive", queues, to, streams="together", allow_loss=allow_loss) as work:
         from skep.pipelines.archive import archiving, sorting
 
         if age is not None:

@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -20,6 +20,7 @@ from skep.cli.pipeline.telling import telling
 from skep.client.connection import read
 from skep.client.sync_client import Client
 from skep.errors import SkepError
+from skep.model.pipeline import PipelineRun
 from skep.pipelines.record import Records, Run, Streams
 from skep.pipelines.source import Source
 from skep.wire.journal import ReaderAnswer
@@ -72,6 +73,7 @@ def job(
     *,
     streams: Streams = "none",
     about: tuple[str, ...] = (),
+    allow_loss: bool = False,
 ) -> Iterator[Job]:
     """A job whose server is there, and whose end is recorded whatever it is.
 
@@ -80,12 +82,12 @@ def job(
     from skep.spark.session import check_pyspark
 
     check_pyspark()
-    source = Source(place.url, queues, place.token)
+    source = Source(place.url, queues, place.token, allow_loss)
     with telling(place.url, place.token) as tell:
         records = Records(told=tell)
         with connect(place.url, place.token) as client:
             _check_queues(client, queues)
-            messages = _messages(client, queues)
+            messages = _messages(client, lambda name: not queues or name in queues)
             run = records.begin(
                 pipeline,
                 url=place.url,
@@ -95,7 +97,7 @@ def job(
                 checkpoint=place.checkpoint,
                 streams=streams,
             )
-            lag = lag_of(client, run.groups)
+            lag = lag_of(client, run)
         with _recorded(records, run):
             spark = open_session(place, pipeline)
             expected = messages if lag is None else lag
@@ -111,7 +113,8 @@ def _recorded(records: Records, run: Run) -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        reason = reason_of(error)
+        # As somebody says it who types commands.
+        reason = reason_of(error).replace("failOnDataLoss=false", "--allow-loss")
         records.end(run, "failed", reason)
         complain(f"{run.pipeline} failed: {reason}")
         raise typer.Exit(FAILED) from None
@@ -145,13 +148,20 @@ def open_session(place: Place, pipeline: str) -> "SparkSession":
     return found
 
 
-def lag_of(client: Client, groups: Sequence[str]) -> int | None:
+def lag_of(client: Client, run: Run | PipelineRun) -> int | None:
     """How many messages lie before streams; None if the server does not know all of them."""
     with suppress(SkepError):
-        paths = [f"{API}/journal/groups/{segment(group)}" for group in groups]
-        lags = [client.connection.send(read(path)).decode(ReaderAnswer).lag for path in paths]
-        return sum(lags) if lags else None
+        paths = [f"{API}/journal/groups/{segment(group)}" for group in run.groups]
+        found = [client.connection.send(read(path)).decode(ReaderAnswer) for path in paths]
+        if found:
+            return sum(each.lag for each in found) + _not_met(client, run, found)
     return None
+
+
+def _not_met(client: Client, run: Run | PipelineRun, found: Sequence[ReaderAnswer]) -> int:
+    """What is in queues that came since a run over all of them was last there."""
+    met = {name for each in found for name in each.position.queues}
+    return 0 if run.queues else _messages(client, lambda name: name not in met)
 
 
 def _check_queues(client: Client, queues: tuple[str, ...]) -> None:
@@ -164,9 +174,9 @@ def _check_queues(client: Client, queues: tuple[str, ...]) -> None:
             raise typer.BadParameter(f"there is no queue {name!r}{hint}")
 
 
-def _messages(client: Client, queues: tuple[str, ...]) -> int:
+def _messages(client: Client, among: Callable[[str], bool]) -> int:
     summaries = client.queues.summaries()
-    return sum(each.counts.total for each in summaries if not queues or each.queue.name in queues)
+    return sum(each.counts.total for each in summaries if among(each.queue.name))
 
 
 def report_path(to: str, report: str | None) -> Path:

@@ -29,6 +29,9 @@ Queues = Annotated[
 ]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on until it is stopped.")]
 Every = Annotated[str, typer.Option(help="How often, with --follow: 10s, 5m, 1h.")]
+AllowLoss = Annotated[
+    bool, typer.Option(help="Go on though messages were removed before they were read.")
+]
 To = Annotated[str, typer.Option("--to", help="The directory for what is found.")]
 Report = Annotated[
     str | None,

@@ -69,7 +69,7 @@ def _told(url: str, token: str | None) -> Sequence[PipelineRun]:
 
 def _lag(known: Known, token: str | None) -> int | None:
     with connect(known.url, token, timeout=PATIENCE_SECONDS) as client:
-        return lag_of(client, known.run.groups)
+        return lag_of(client, known.run)
 
 
 def _row(run: PipelineRun, lag: int | None) -> tuple[object, ...]:

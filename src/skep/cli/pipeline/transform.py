@@ -6,7 +6,7 @@ import typer
 
 from skep.cli import output
 from skep.cli.pipeline.job import Job, job
-from skep.cli.pipeline.options import Every, Follow, Place, placed, seconds_of
+from skep.cli.pipeline.options import AllowLoss, Every, Follow, Place, placed, seconds_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,6 +41,7 @@ def transform(
     to: To = None,
     follow: Follow = False,
     every: Every = "1s",
+    allow_loss: AllowLoss = False,
     *,
     place: Place,
 ) -> None:
@@ -56,7 +57,12 @@ def transform(
     interval = seconds_of(every) if follow else None
     about = (str(sql or function), str(schema))
     target = to_queue or place.located(str(to))
-    with job(place, "transform", tuple(queue), target, streams="each", about=about) as work:
+    with job(
+        *(place, "transform", tuple(queue), target),
+        streams="each",
+        about=about,
+        allow_loss=allow_loss,
+    ) as work:
         before = work.run.messages
         result = _result(work, sql, function, schema)
         work.stream(_writer(work, result, files=to is not None), interval)
