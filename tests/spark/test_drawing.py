@@ -121,6 +121,19 @@ def test_times_are_shown_in_the_unit_that_suits_them() -> None:
     ]
 
 
+def test_a_way_past_a_queue_is_not_drawn_over_it() -> None:
+    stops = {name: Stop(9, 0, final=name == "c") for name in "abc"}
+    ways = [Way("a", "b", 8, "1 s"), Way("b", "c", 8, "1 s"), Way("a", "c", 1, "2 s")]
+
+    root, _, _ = frame(drawing(stops, ways))
+
+    lowest = max(
+        float(box.attrib["y"]) + float(box.attrib["height"]) for box in root.iter(f"{SVG}rect")
+    )
+    (label,) = [each for each in root.iter(f"{SVG}text") if each.text == "1 · 2 s"]
+    assert float(label.attrib["y"]) > lowest
+
+
 def test_windows_in_which_nothing_was_pushed_are_shown_and_the_last_are_enough() -> None:
     minute, noon = timedelta(minutes=1), datetime(2026, 1, 31, 12, tzinfo=UTC)
 

@@ -119,7 +119,7 @@ class _Line:
 
 def _line(start: tuple[int, int], end: tuple[int, int], way: Way, most: int) -> _Line:
     width = max(1.5, _THICKEST * way.steps / most)
-    if end[0] <= start[0]:
+    if not 0 < end[0] - start[0] <= _BOX_WIDTH + _GAP_X:
         return _line_below(start, end, way, width)
     x1, y1 = start[0] + _BOX_WIDTH, start[1] + _BOX_HEIGHT // 2
     x2, y2 = end[0], end[1] + _BOX_HEIGHT // 2
@@ -129,7 +129,7 @@ def _line(start: tuple[int, int], end: tuple[int, int], way: Way, most: int) -> 
 
 
 def _line_below(start: tuple[int, int], end: tuple[int, int], way: Way, width: float) -> _Line:
-    """A way back, or to the same queue, which is seen below the boxes."""
+    """A way back, to the same queue, or past another one, which is seen below the boxes."""
     x1, y1 = start[0] + _BOX_WIDTH // 2 + 30, start[1] + _BOX_HEIGHT
     x2, y2 = end[0] + _BOX_WIDTH // 2 - 30, end[1] + _BOX_HEIGHT
     lowest = max(y1, y2) + _BELOW
