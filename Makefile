@@ -21,7 +21,7 @@ test-long: $(READY) tools ## Crash, kill and search for hours rather than minute
 	SKEP_EXAMPLES=2000 SKEP_KILLS=200 SKEP_SECONDS=60 SKEP_OUTAGES="30 310" SKEP_LONG=1 \
 		$(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 7200 \
 		tests/machine tests/faults tests/spark/test_connect.py tests/spark/test_declarative.py
-	SKEP_KILLS=60 SKEP_MESSAGES=1000000 \
+	SKEP_KILLS=60 SKEP_MESSAGES=1000000 SKEP_LONG=1 \
 		$(BIN)/python -m pytest tests/spark/test_killed.py tests/spark/test_every_message.py --timeout 7200
 
 lint: $(READY) ## Check style, types, the direction of imports and generated code

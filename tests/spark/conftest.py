@@ -29,14 +29,17 @@ def spark_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def spark(spark_log: Path) -> "Iterator[SparkSession]":
-    # To compile a query takes longer than to run it as seldom as a test does.
-    conf = {"spark.sql.codegen.wholeStage": "false"}
-    # Tasks are tried again only because of the second number.
-    try:
-        found = session("skep-tests", "local[2,2]", log=spark_log, **conf)
-    except Unavailable as error:
-        pytest.fail(str(error), pytrace=False)
+def spark(spark_log: Path, url: str) -> "Iterator[SparkSession]":
+    # To compile a query, or to plan it anew, takes longer than to run it as seldom as a test does.
+    conf = {"spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false"}
+    with pytest.MonkeyPatch.context() as patch:
+        # For who names no server: workers have the environment in which Spark was started.
+        patch.setenv("SKEP_URL", url)
+        # Tasks are tried again only because of the second number.
+        try:
+            found = session("skep-tests", "local[2,2]", log=spark_log, **conf)
+        except Unavailable as error:
+            pytest.fail(str(error), pytrace=False)
     yield found
     found.stop()
 

@@ -49,12 +49,11 @@ def test_an_archive_holds_each_message_byte_for_byte_and_a_second_run_adds_what_
     command = (*ARCHIVE, "--queue", queue, "--to", str(tmp_path / "archive"))
 
     first = shell.json(*command)
-    again = shell.json(*command)
     more = push(30, 9)
-    third = shell.json(*command)
+    second = shell.json(*command)
 
-    assert [run["archived"] for run in (first, again, third)] == [401, 0, 30]
-    assert third["archivedInAll"] == 431
+    assert [run["archived"] for run in (first, second)] == [401, 30]
+    assert second["archivedInAll"] == 431
     archived = read_archive(spark, str(tmp_path / "archive"))
     assert rows_of(archived) == sorted(pushed + more)
     assert {row.queue for row in archived.collect()} == {queue}

@@ -21,6 +21,7 @@ from tests.faults.load import PATIENT, everything
 from tests.serving import ServerProcess
 from tests.spark.copier import BATCH, Copy
 from tests.spark.driver import Driver
+from tests.spark.long import long
 
 pytestmark = pytest.mark.xdist_group("drivers")
 
@@ -152,6 +153,7 @@ def test_every_message_is_copied_once_and_in_order_whoever_is_killed(
     assert asyncio.run(everything(server.url, "target")) == source
 
 
+@long
 def test_every_message_is_copied_once_though_one_of_two_servers_is_killed(
     servers: list[ServerProcess], tmp_path: Path
 ) -> None:
