@@ -1,5 +1,6 @@
 """``skep group``."""
 
+import httpx
 import pytest
 
 from tests.cli.run import Shell
@@ -25,6 +26,20 @@ def test_groups_are_listed_with_their_backlog(shell: Shell, read: str) -> None:
 
     assert (listed["group"], listed["backlog"]) == ("billing", 1)
     assert read in shell.run("group", "list").stdout
+
+
+def test_a_group_that_reads_as_a_stream_is_behind_in_no_partition(shell: Shell, read: str) -> None:
+    url = shell.environment["SKEP_URL"]
+    told = {"queues": [read], "start": "earliest"}
+    httpx.put(f"{url}/api/v1/journal/groups/stream-{read}", json=told).raise_for_status()
+
+    rows = [
+        line.split() for line in shell.run("group", "list", "--queue", read).stdout.splitlines()
+    ]
+    behind = {row[1]: row[2:4] for row in rows}
+
+    assert behind["billing"] == ["1", "1"]
+    assert behind[f"stream-{read}"] == ["2", "-"]
 
 
 def test_a_group_is_shown_by_partition(shell: Shell, read: str) -> None:

@@ -8,6 +8,7 @@ import typer
 from skep.cli import output
 from skep.cli.connect import DEFAULT_URL, Token, Url, connect
 from skep.cli.options import Group, Json, OnlyPartition, Queue, Yes, confirm
+from skep.model.stats import GroupLag
 from skep.wire.group import Target
 
 app = typer.Typer(no_args_is_help=True)
@@ -33,9 +34,7 @@ def list_groups(
         ("queue", "group", "backlog", "partitions behind", "oldest waits since", "consumers"),
         [
             (
-                *(each.queue, each.group, each.backlog),
-                # One that reads as a stream is behind in the whole, and in no partition.
-                *(each.partitions_with_backlog or (None if each.backlog else 0),),
+                *(each.queue, each.group, each.backlog, _partitions_behind(each)),
                 *(each.oldest_at, each.members),
             )
             for each in groups
@@ -43,6 +42,11 @@ def list_groups(
         as_json=as_json,
         empty="there are no groups; a group is there from its first pop on",
     )
+
+
+def _partitions_behind(group: GroupLag) -> int | None:
+    """None for one that reads as a stream: it is behind in the whole, and in no partition."""
+    return group.partitions_with_backlog or (None if group.backlog else 0)
 
 
 @app.command()
