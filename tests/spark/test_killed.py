@@ -23,7 +23,7 @@ from tests.spark.copier import BATCH, Copy
 from tests.spark.driver import Driver
 from tests.spark.long import long
 
-pytestmark = pytest.mark.xdist_group("drivers")
+pytestmark = pytest.mark.xdist_group("killed")
 
 KILLS = int(os.environ.get("SKEP_KILLS", "3"))
 SEED = int(os.environ.get("SKEP_SEED", "1"))

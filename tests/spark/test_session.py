@@ -51,7 +51,7 @@ def test_spark_is_not_imported_before_it_is_used() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-@pytest.mark.xdist_group("drivers")
+@pytest.mark.xdist_group("killed")
 def test_a_session_says_nothing_and_leaves_nothing_behind(tmp_path: Path) -> None:
     program = (
         "from skep.spark import session\n"
