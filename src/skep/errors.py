@@ -20,6 +20,7 @@ SkepError
 │   └── Forbidden
 ├── Unavailable              nothing was written: the caller may retry
 │   ├── Overloaded
+│   ├── InMaintenance
 │   ├── Closed
 │   ├── StoreLocked
 │   ├── StoreFailed
@@ -174,6 +175,13 @@ class Overloaded(Unavailable):
     def __init__(self, retry_after: float) -> None:
         super().__init__(f"too much work is waiting for the store; retry in {retry_after} s")
         self.retry_after = retry_after
+
+
+class InMaintenance(Unavailable):
+    """Pushes are buffered at present, and this one cannot be."""
+
+    def __init__(self) -> None:
+        super().__init__("pushing is in maintenance mode; try again later")
 
 
 class Closed(Unavailable):

@@ -102,14 +102,16 @@ def lease_of(delivery: Delivery) -> str:
     return delivery.lease_id
 
 
-def cursors(queue: Broker, name: str = "orders", group: str = QUEUE_MODE) -> dict[str, Offset]:
+async def cursors(
+    queue: Broker, name: str = "orders", group: str = QUEUE_MODE
+) -> dict[str, Offset]:
     """A group's cursor in each partition."""
-    return {lag.partition: lag.cursor for lag in queue.groups.lag(name, group)}
+    return {lag.partition: lag.cursor for lag in await queue.groups.lag(name, group)}
 
 
-def backlogs(queue: Broker, name: str = "orders", group: str = QUEUE_MODE) -> dict[str, int]:
+async def backlogs(queue: Broker, name: str = "orders", group: str = QUEUE_MODE) -> dict[str, int]:
     """What a group still has to do in each partition."""
-    return {lag.partition: lag.backlog for lag in queue.groups.lag(name, group)}
+    return {lag.partition: lag.backlog for lag in await queue.groups.lag(name, group)}
 
 
 async def letters(queue: Broker, name: str = "orders") -> list[FailedMessage]:

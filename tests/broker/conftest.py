@@ -1,6 +1,8 @@
 """A broker for each store, on a clock that the test sets."""
 
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from skep import Broker
 from skep.store.open import open_store
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
+from tests.broker.alternating import alternating
 from tests.broker.build import make_broker
 from tests.broker.held import HeldStore
 from tests.databases import databases
@@ -19,7 +22,20 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-@pytest.fixture(params=["memory", "rocksdb", "postgres"])
+SERVERS = "servers"
+"""Two servers on one PostgreSQL, which take calls in turn."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every test runs on each store. What asks for a queue only also runs on two servers."""
+    if "store" in metafunc.fixturenames:
+        asked = signature(metafunc.function).parameters
+        alone = metafunc.definition.get_closest_marker("one_server") or "store" in asked
+        servers = [SERVERS] if "queue" in asked and not alone else []
+        metafunc.parametrize("store", ["memory", "rocksdb", "postgres", *servers], indirect=True)
+
+
+@pytest.fixture
 def store(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Store:
     """For tests that make their own broker, which closes it."""
     match request.param:
@@ -28,7 +44,12 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) ->
         case "rocksdb":
             return open_store(tmp_path / "store", clock=clock)
         case _:
-            return open_store(databases().empty(), clock=clock)
+            return open_store(request.getfixturevalue("url"), clock=clock)
+
+
+@pytest.fixture
+def url() -> str:
+    return databases().empty()
 
 
 @pytest.fixture
@@ -37,6 +58,14 @@ def held(clock: ManualClock) -> HeldStore:
 
 
 @pytest.fixture
-async def queue(store: Store) -> AsyncIterator[Broker]:
-    async with make_broker(store) as broker:
-        yield broker
+async def queue(
+    request: pytest.FixtureRequest, store: Store, clock: ManualClock
+) -> AsyncIterator[Broker]:
+    async with AsyncExitStack() as stack:
+        broker = await stack.enter_async_context(make_broker(store))
+        if f"[{SERVERS}" in request.node.name or f"-{SERVERS}" in request.node.name:
+            second = open_store(request.getfixturevalue("url"), clock=clock)
+            other = await stack.enter_async_context(make_broker(second))
+            yield alternating(other, broker)
+        else:
+            yield broker

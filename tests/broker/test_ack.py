@@ -36,7 +36,7 @@ async def test_acking_a_delivery_moves_the_cursor_to_its_end(queue: Broker) -> N
     settlement = await queue.ack(delivery)
 
     assert settlement == Settled(completed=3, released=True)
-    assert cursors(queue) == {"Default": 3}
+    assert await cursors(queue) == {"Default": 3}
 
 
 async def test_a_lease_can_be_acked_by_its_id_alone(queue: Broker) -> None:
@@ -55,7 +55,7 @@ async def test_acks_in_order_move_the_cursor_message_by_message(queue: Broker) -
     reached = []
     for index in range(3):
         await ack(queue, delivery, index)
-        reached.append(cursors(queue)["Default"])
+        reached.append((await cursors(queue))["Default"])
 
     assert reached == [1, 2, 3]
 
@@ -69,8 +69,8 @@ async def test_an_ack_out_of_order_leaves_the_cursor_at_the_first_open_message(
     settlement = await ack(queue, delivery, 4, 2)
 
     assert settlement == Settled(completed=2)
-    assert cursors(queue) == {"Default": 0}
-    assert backlogs(queue) == {"Default": 3}
+    assert await cursors(queue) == {"Default": 0}
+    assert await backlogs(queue) == {"Default": 3}
 
 
 async def test_the_cursor_jumps_over_what_was_acked_when_the_gap_closes(queue: Broker) -> None:
@@ -80,8 +80,8 @@ async def test_the_cursor_jumps_over_what_was_acked_when_the_gap_closes(queue: B
 
     await ack(queue, delivery, 0)
 
-    assert cursors(queue) == {"Default": 3}
-    assert backlogs(queue) == {"Default": 1}
+    assert await cursors(queue) == {"Default": 3}
+    assert await backlogs(queue) == {"Default": 1}
 
 
 async def test_what_was_acked_out_of_order_is_never_delivered_again(
@@ -100,7 +100,7 @@ async def test_what_was_acked_out_of_order_is_never_delivered_again(
     assert offsets(second) == [0, 2, 3, 4]
     assert offsets(third) == [0, 2, 4]
     assert await queue.ack(third) == Settled(completed=3, released=True)
-    assert cursors(queue) == {"Default": 6}
+    assert await cursors(queue) == {"Default": 6}
 
 
 async def test_the_rest_of_a_delivery_can_be_acked_without_naming_it(queue: Broker) -> None:
@@ -121,8 +121,8 @@ async def test_the_same_ack_twice_counts_once(queue: Broker) -> None:
     again = await ack(queue, delivery, 0, 2)
 
     assert again == Settled(completed=0)
-    assert cursors(queue) == {"Default": 1}
-    assert backlogs(queue) == {"Default": 1}
+    assert await cursors(queue) == {"Default": 1}
+    assert await backlogs(queue) == {"Default": 1}
 
 
 async def test_acks_of_one_delivery_at_the_same_time_all_count(queue: Broker) -> None:
@@ -134,7 +134,7 @@ async def test_acks_of_one_delivery_at_the_same_time_all_count(queue: Broker) ->
     )
 
     assert sum(settlement.completed for settlement in settlements) == 200
-    assert cursors(queue) == {"Default": 200}
+    assert await cursors(queue) == {"Default": 200}
 
 
 async def test_acks_and_failures_of_one_delivery_at_the_same_time_all_count(
@@ -152,7 +152,7 @@ async def test_acks_and_failures_of_one_delivery_at_the_same_time_all_count(
         )
     )
 
-    assert cursors(queue) == {"Default": 40}
+    assert await cursors(queue) == {"Default": 40}
     assert len(await letters(queue)) == 30
 
 
@@ -180,7 +180,7 @@ async def test_an_ack_that_is_refused_disturbs_none_at_the_same_time(queue: Brok
     )
 
     assert [type(result) for result in results] == [Settlement, Invalid, Settlement]
-    assert backlogs(queue) == {"Default": 1}
+    assert await backlogs(queue) == {"Default": 1}
 
 
 # Too late.
@@ -195,7 +195,7 @@ async def test_a_late_ack_is_refused_and_changes_nothing(queue: Broker, clock: M
         await queue.ack(late)
 
     assert lost.value.lease_id == late.lease_id
-    assert cursors(queue) == {"Default": 0}
+    assert await cursors(queue) == {"Default": 0}
     assert offsets(await pop(queue, batch=3)) == [0, 1, 2]
 
 
@@ -210,7 +210,7 @@ async def test_a_late_ack_changes_nothing_for_who_took_over(
     with pytest.raises(LeaseLost):
         await ack(queue, late, 0, 1)
 
-    assert backlogs(queue) == {"Default": 3}
+    assert await backlogs(queue) == {"Default": 3}
     assert await queue.ack(current) == Settled(completed=3, released=True)
 
 
@@ -241,7 +241,7 @@ async def test_an_ack_whose_lease_expires_before_its_commit_is_refused_and_chang
 
     results = await asyncio.gather(*acks, return_exceptions=True)
     assert [type(result) for result in results] == [LeaseLost] * 3
-    assert backlogs(queue) == {"Default": 3}
+    assert await backlogs(queue) == {"Default": 3}
 
 
 async def test_a_lease_that_is_over_cannot_be_acked_again(queue: Broker) -> None:
@@ -263,7 +263,7 @@ async def test_a_lease_that_never_was_cannot_be_acked(queue: Broker) -> None:
     with pytest.raises(LeaseLost):
         await queue.ack(str(uuid4()), delivery.messages)
 
-    assert backlogs(queue) == {"Default": 1}
+    assert await backlogs(queue) == {"Default": 1}
 
 
 async def test_messages_cannot_be_acked_with_the_lease_of_another(queue: Broker) -> None:
@@ -273,7 +273,7 @@ async def test_messages_cannot_be_acked_with_the_lease_of_another(queue: Broker)
     with pytest.raises(LeaseLost):
         await queue.ack(mine, another.messages)
 
-    assert backlogs(queue) == {"alice": 1, "bob": 1}
+    assert await backlogs(queue) == {"alice": 1, "bob": 1}
     assert await queue.ack(another) == DONE
 
 
@@ -285,7 +285,7 @@ async def test_an_ack_of_which_one_part_is_refused_changes_nothing(queue: Broker
     with pytest.raises(LeaseLost):
         await queue.ack(mine, [*mine.messages, *another.messages])
 
-    assert backlogs(queue) == {"alice": 2, "bob": 1}
+    assert await backlogs(queue) == {"alice": 2, "bob": 1}
     assert await queue.ack(mine) == Settled(completed=2, released=True)
 
 
@@ -296,8 +296,8 @@ async def test_an_ack_of_one_group_changes_nothing_for_another(queue: Broker) ->
 
     await queue.ack(billing)
 
-    assert backlogs(queue, group="billing") == {"Default": 0}
-    assert backlogs(queue, group="mail") == {"Default": 2}
+    assert await backlogs(queue, group="billing") == {"Default": 0}
+    assert await backlogs(queue, group="mail") == {"Default": 2}
 
 
 async def test_messages_that_were_not_delivered_cannot_be_acked(queue: Broker) -> None:
@@ -310,7 +310,7 @@ async def test_messages_that_were_not_delivered_cannot_be_acked(queue: Broker) -
         await queue.ack(delivery, [*delivery.messages, *beyond])
 
     assert refused.value.field == "verdicts[2].offset"
-    assert backlogs(queue) == {"Default": 3}
+    assert await backlogs(queue) == {"Default": 3}
 
 
 async def test_a_message_cannot_be_settled_twice_in_one_call(queue: Broker) -> None:
@@ -321,7 +321,7 @@ async def test_a_message_cannot_be_settled_twice_in_one_call(queue: Broker) -> N
         await ack(queue, delivery, 0, 0)
 
     assert refused.value.field == "verdicts[1].offset"
-    assert backlogs(queue) == {"Default": 2}
+    assert await backlogs(queue) == {"Default": 2}
 
 
 # Partial failure.
@@ -339,7 +339,7 @@ async def test_if_some_of_a_batch_fail_these_are_dead_letters_and_the_cursor_pas
     )
 
     assert settlement == Settled(dead_letters=2, released=True)
-    assert cursors(queue) == {"Default": 4}
+    assert await cursors(queue) == {"Default": 4}
     assert [(letter.payload, letter.error) for letter in await letters(queue)] == [
         (b"1", "no such customer"),
         (b"3", "no such customer"),
@@ -355,7 +355,7 @@ async def test_a_failure_after_an_ack_is_a_dead_letter_at_once(queue: Broker) ->
 
     assert settlement == Settled(dead_letters=1)
     assert await dead(queue) == [b"1"]
-    assert cursors(queue) == {"Default": 2}
+    assert await cursors(queue) == {"Default": 2}
 
 
 async def test_the_rest_of_a_batch_that_failed_in_part_is_still_leased(queue: Broker) -> None:
@@ -395,4 +395,4 @@ async def test_each_partition_of_a_delivery_is_judged_by_itself(queue: Broker) -
     assert settlement.retry_at is not None
     assert settlement.released
     assert await dead(queue) == [b"1"]
-    assert cursors(queue) == {"alice": 2, "bob": 0}
+    assert await cursors(queue) == {"alice": 2, "bob": 0}

@@ -183,8 +183,8 @@ async def test_a_push_that_is_refused_makes_no_queue_and_no_partition(
 
     held.release()
     await first
-    assert [found.name for found in narrow.queues.list()] == ["orders"]
-    assert [found.name for found in narrow.queues.partitions("orders")] == ["alice"]
+    assert [found.name for found in await narrow.queues.list()] == ["orders"]
+    assert [found.name for found in await narrow.queues.partitions("orders")] == ["alice"]
 
 
 async def test_a_pop_that_is_refused_leaves_the_messages_to_the_next(
@@ -387,12 +387,12 @@ async def test_an_ack_counts_when_its_commit_has_returned(queue: Broker, held: H
     delivery = await pop(queue)
     held.hold_answers()
     acking = await start(queue.ack(delivery))
-    assert [lag.backlog for lag in queue.groups.list("orders")] == [1]
+    assert [lag.backlog for lag in await queue.groups.list("orders")] == [1]
 
     held.release()
     await acking
 
-    assert [lag.backlog for lag in queue.groups.list("orders")] == [0]
+    assert [lag.backlog for lag in await queue.groups.list("orders")] == [0]
 
 
 # A commit that fails.

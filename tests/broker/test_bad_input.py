@@ -323,13 +323,13 @@ async def test_a_name_of_255_bytes_is_taken_everywhere(scene: Scene, name: str) 
     delivery = await queue.pop(namespace=name, task=name, group=name)
 
     assert payloads(delivery) == [b"a"]
-    assert [lag.cursor for lag in queue.groups.lag(name, name)] == [0]
+    assert [lag.cursor for lag in await queue.groups.lag(name, name)] == [0]
     assert (await queue.messages.list(name, partition=name)).messages[0].producer == name
 
 
 async def test_a_name_that_is_not_there_is_not_found(scene: Scene) -> None:
     with pytest.raises(QueueNotFound):
-        scene.queue.queues.get("nobody")
+        await scene.queue.queues.get("nobody")
     with pytest.raises(PartitionNotFound):
         await scene.queue.queues.clear("orders", partition="nobody")
     with pytest.raises(GroupNotFound):
@@ -853,8 +853,8 @@ async def test_a_group_may_start_at_the_first_or_the_last_moment_there_is(
     )
 
     assert sorted(found) == expected
-    assert [lag.backlog for lag in scene.queue.groups.lag("orders", "new")] == [0, 0]
-    assert len(scene.queue.groups.list("orders")) == 3
+    assert [lag.backlog for lag in await scene.queue.groups.lag("orders", "new")] == [0, 0]
+    assert len(await scene.queue.groups.list("orders")) == 3
 
 
 @pytest.mark.parametrize(("moment", "cursor"), [(FIRST, 0), (LAST, 3)], ids=["year 1", "year 9999"])
@@ -863,7 +863,7 @@ async def test_a_group_may_seek_to_the_first_or_the_last_moment_there_is(
 ) -> None:
     await scene.queue.groups.seek("orders", "billing", moment, partition="alice")
 
-    lags = {lag.partition: lag.cursor for lag in scene.queue.groups.lag("orders", "billing")}
+    lags = {lag.partition: lag.cursor for lag in await scene.queue.groups.lag("orders", "billing")}
     assert lags["alice"] == cursor
 
 

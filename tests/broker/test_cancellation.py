@@ -38,7 +38,7 @@ async def drain(queue: Broker) -> list[bytes]:
 
     async def pop_the_rest() -> bool:
         found.extend(await pop_all(queue))
-        return not any(backlogs(queue).values())
+        return not any((await backlogs(queue)).values())
 
     await until(pop_the_rest)
     return found
@@ -238,7 +238,7 @@ async def test_a_configuration_that_is_cancelled_is_not_half_done(
 
         (stored,) = await store.queues()
 
-        assert queue.queues.get("orders") == stored
+        assert await queue.queues.get("orders") == stored
 
 
 async def test_a_deletion_of_a_message_that_is_cancelled_is_not_half_done(queue: Broker) -> None:
@@ -252,11 +252,15 @@ async def test_a_deletion_of_a_message_that_is_cancelled_is_not_half_done(queue:
 
     found = await pop_all(queue)
 
+    if found == [b"0", b"1"]:
+        assert (await queue.messages.get(receipt.id)).payload == b"0", "it had not begun"
+        return
     assert found == [b"1"]
     with pytest.raises(MessageNotFound):
         await queue.messages.get(receipt.id)
 
 
+@pytest.mark.one_server("the next push does not wait for that of another server")
 async def test_a_push_that_is_cancelled_during_its_commit_is_whole_or_absent(
     queue: Broker,
 ) -> None:
@@ -285,7 +289,7 @@ async def test_an_ack_that_is_cancelled_during_its_commit_leaves_the_lease_in_or
     settlement = await queue.ack(delivery)
 
     assert settlement.released
-    assert backlogs(queue) == {"Default": 0}
+    assert await backlogs(queue) == {"Default": 0}
 
 
 async def test_cancelling_one_of_many_callers_disturbs_no_other(queue: Broker) -> None:

@@ -50,14 +50,14 @@ async def queue(open_with: OpenWith) -> Broker:
 
 async def envelopes(store: Store, broker: Broker, name: str = "orders") -> list[bytes]:
     """The payloads of a queue as they are stored."""
-    number = broker.queues.get(name).number
+    number = (await broker.queues.get(name)).number
     segments = await store.read_journal(number, store.lane, 0, limit=1000)
     return [payload for segment in segments for payload in segment.columns.payloads]
 
 
 async def plant(store: Store, broker: Broker, partition: str, envelope: bytes, chosen: str) -> None:
     """Put an envelope where somebody with access to the disk could have put it."""
-    number = broker.queues.get("orders").number
+    number = (await broker.queues.get("orders")).number
     (place,) = await store.create_partitions(number, [partition])
     columns = Columns(payloads=[envelope], transaction_ids=[chosen], flags=bytes([ENCRYPTED]))
     append = Append(queue=number, partition=place.number, columns=columns)
@@ -105,7 +105,7 @@ async def test_a_dead_letter_is_not_stored_in_the_clear(queue: Broker, store: St
     await queue.push("orders", [Draft(SECRET)])
     await queue.fail(await pop(queue))
 
-    number = queue.queues.get("orders").number
+    number = (await queue.queues.get("orders")).number
     (letter,) = await store.dead_letters(DeadLetterFilter(queue=number), limit=10)
 
     assert NUMBER not in letter.payload
@@ -232,8 +232,8 @@ async def test_without_a_key_a_push_is_refused_and_nothing_is_written(
 
     assert isinstance(refused.value, Unavailable)
     assert await envelopes(store, without) == before
-    assert [found.name for found in without.queues.partitions("orders")] == ["alice"]
-    stored = await store.partitions(without.queues.get("orders").number)
+    assert [found.name for found in await without.queues.partitions("orders")] == ["alice"]
+    stored = await store.partitions((await without.queues.get("orders")).number)
     assert [partition.name for partition in stored] == ["alice"]
 
 
@@ -245,7 +245,7 @@ async def test_without_a_key_a_transaction_writes_nothing_at_all(
     with pytest.raises(EncryptionUnavailable):
         await without.transact([Push("plain", drafts(1)), Push("orders", drafts(1))])
 
-    assert [found.name for found in without.queues.list()] == ["orders"]
+    assert [found.name for found in await without.queues.list()] == ["orders"]
 
 
 async def test_without_a_key_other_queues_work(queue: Broker, open_with: OpenWith) -> None:
@@ -402,7 +402,7 @@ async def test_a_damaged_message_is_not_passed_over(
     with pytest.raises(DecryptionFailed):
         await restarted.pop("orders", partition="alice")
 
-    assert [lag.cursor for lag in restarted.groups.lag("orders", "__QUEUE_MODE__")] == [0]
+    assert [lag.cursor for lag in await restarted.groups.lag("orders", "__QUEUE_MODE__")] == [0]
 
 
 async def test_a_damaged_partition_can_be_left_behind_by_a_seek(

@@ -75,8 +75,8 @@ async def test_a_sweep_makes_dead_letters_of_what_waited_too_long(
     assert await queue.sweep() == 2
 
     assert await dead(queue) == [b"0", b"1"]
-    assert cursors(queue) == {"Default": 2}
-    assert backlogs(queue) == {"Default": 1}
+    assert await cursors(queue) == {"Default": 2}
+    assert await backlogs(queue) == {"Default": 1}
     assert payloads(await queue.pop("orders", batch=10)) == [b"2"]
 
 
@@ -187,7 +187,7 @@ async def test_what_was_acknowledged_beyond_the_cursor_is_not_given_up(
     assert await queue.sweep() == 3
 
     assert await dead(queue) == [b"0", b"2", b"3"]
-    assert cursors(queue) == {"Default": 4}
+    assert await cursors(queue) == {"Default": 4}
 
 
 async def test_a_message_that_was_deleted_is_not_given_up(
@@ -214,7 +214,7 @@ async def test_more_than_one_step_is_given_up_in_one_sweep(
     assert await queue.sweep() == count
 
     assert await queue.dead_letters.count("orders") == count
-    assert cursors(queue) == {"Default": count}
+    assert await cursors(queue) == {"Default": count}
 
 
 async def test_every_partition_is_looked_at(queue: Broker, clock: ManualClock) -> None:

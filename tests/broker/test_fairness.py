@@ -1,5 +1,7 @@
 """Which partition comes next: the one whose message waits longest, and every one in its turn."""
 
+import pytest
+
 from skep import Broker
 from skep.testing.clock import ManualClock
 from tests.broker.build import (
@@ -38,6 +40,7 @@ async def test_the_partition_whose_message_waits_longest_comes_first(
     assert [partitions(delivery) for delivery in deliveries] == [["zoe"], ["alice"], ["mike"]]
 
 
+@pytest.mark.one_server("how old a message is, is known exactly where it was pushed")
 async def test_messages_come_oldest_first_across_partitions(
     queue: Broker, clock: ManualClock
 ) -> None:
@@ -48,6 +51,7 @@ async def test_messages_come_oldest_first_across_partitions(
     assert found == ["alice", "bob", "alice", "carol", "bob", "alice"]
 
 
+@pytest.mark.one_server("how old a message is, is known exactly where it was pushed")
 async def test_the_oldest_comes_first_for_auto_ack_pops_too(
     queue: Broker, clock: ManualClock
 ) -> None:
@@ -58,6 +62,7 @@ async def test_the_oldest_comes_first_for_auto_ack_pops_too(
     assert found == [["alice"], ["bob"], ["alice"], ["bob"]]
 
 
+@pytest.mark.one_server("how old a message is, is known exactly where it was pushed")
 async def test_a_pop_from_one_partition_does_not_change_the_turns_of_the_others(
     queue: Broker, clock: ManualClock
 ) -> None:

@@ -30,7 +30,7 @@ async def test_a_message_that_was_given_up_is_a_dead_letter_and_not_delivered(
     assert groups == ["__QUEUE_MODE__"]
     assert (letter.payload, letter.error) == (b"1", "known to be broken")
     assert await pop_all(queue, batch=9) == [b"0", b"2"]
-    assert backlogs(queue) == {"Default": 0}
+    assert await backlogs(queue) == {"Default": 0}
 
 
 async def test_the_first_message_can_be_given_up(queue: Broker) -> None:

@@ -57,7 +57,7 @@ async def read(
     queue: Broker, wanted: list[Range], some: Some = EVERYTHING, name: str = "orders"
 ) -> tuple[list[Run], list[Range]]:
     """What ranges hold, and what of them is gone."""
-    number = queue.queues.get(name).number
+    number = (await queue.queues.get(name)).number
     runs: list[Run] = []
     missing: list[Range] = []
     async for step in queue.journal_reading.read(name, number, wanted, some):
@@ -264,7 +264,7 @@ async def push_large(queue: Broker) -> None:
 
 async def steps_of(queue: Broker) -> list[Step]:
     """How a queue is read."""
-    number, wanted = queue.queues.get("orders").number, ranges(await heads(queue))
+    number, wanted = (await queue.queues.get("orders")).number, ranges(await heads(queue))
     return [step async for step in queue.journal_reading.read("orders", number, wanted, EVERYTHING)]
 
 
@@ -367,7 +367,7 @@ async def test_ranges_that_mean_nothing_are_refused(
 async def test_a_queue_that_was_made_anew_is_not_read_by_its_old_number(queue: Broker) -> None:
     await queue.push("orders", drafts(1))
     old = await heads(queue)
-    number = queue.queues.get("orders").number
+    number = (await queue.queues.get("orders")).number
     await queue.queues.delete("orders")
     await queue.push("orders", drafts(1))
 
@@ -527,7 +527,7 @@ async def test_a_time_before_what_is_kept_is_where_that_begins(
 
 async def test_a_position_of_another_store_is_refused(queue: Broker) -> None:
     await queue.push("orders", drafts(1))
-    number = queue.queues.get("orders").number
+    number = (await queue.queues.get("orders")).number
     strange = Position(store="x", queues={"orders": QueuePosition(number=number, lanes={0: 1})})
 
     with pytest.raises(PositionMismatch, match="another store"):

@@ -59,9 +59,9 @@ async def test_groups_of_queues_that_are_not_seen_are_not_shown(queue: Broker) -
     shown = await queue.insight.groups.groups(lambda name: name == "payments")
 
     assert [lag.queue for lag in shown] == ["payments"]
-    assert queue.insight.groups.find("billing", everything) == ["orders", "payments"]
+    assert await queue.insight.groups.find("billing", everything) == ["orders", "payments"]
     with pytest.raises(NotFound):
-        queue.insight.groups.find("billing", lambda name: False)
+        await queue.insight.groups.find("billing", lambda name: False)
 
 
 async def test_places_show_cursor_lease_and_age_in_each_partition(
@@ -163,7 +163,7 @@ async def test_a_resubscription_moves_a_group_where_it_has_read_nothing(
     )
 
     assert moved == 1
-    assert [lag.cursor for lag in queue.groups.lag("orders", QUEUE_MODE)] == [1, 2]
+    assert [lag.cursor for lag in await queue.groups.lag("orders", QUEUE_MODE)] == [1, 2]
 
 
 async def test_an_offset_that_one_partition_does_not_have_moves_none(queue: Broker) -> None:
@@ -173,4 +173,4 @@ async def test_an_offset_that_one_partition_does_not_have_moves_none(queue: Brok
     with pytest.raises(Exception, match="lies beyond the end of 'b'"):
         await queue.groups.seek("orders", QUEUE_MODE, 2)
 
-    assert [lag.cursor for lag in queue.groups.lag("orders", QUEUE_MODE)] == [0, 0]
+    assert [lag.cursor for lag in await queue.groups.lag("orders", QUEUE_MODE)] == [0, 0]

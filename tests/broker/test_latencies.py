@@ -22,6 +22,8 @@ from tests.broker.build import (
 from tests.broker.held import HeldStore
 from tests.broker.latencies import ALWAYS, MINUTE, latencies, took
 
+pytestmark = pytest.mark.one_server("a server measures what it delivered itself")
+
 
 async def push_slowly(queue: Broker, clock: ManualClock) -> None:
     """Two messages that are 6 seconds old, one of 3, and three of none."""

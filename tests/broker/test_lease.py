@@ -312,9 +312,10 @@ async def test_a_lease_that_is_over_cannot_be_extended(queue: Broker) -> None:
     with pytest.raises(LeaseLost):
         await queue.extend(delivery, 60)
 
-    assert backlogs(queue) == {"Default": 0}
+    assert await backlogs(queue) == {"Default": 0}
 
 
+@pytest.mark.one_server("servers know nothing of what is under way elsewhere")
 async def test_a_lease_that_an_ack_on_its_way_ends_cannot_be_extended(queue: Broker) -> None:
     await queue.push("orders", drafts(1))
     delivery = await pop(queue)
@@ -339,7 +340,7 @@ async def test_what_is_left_of_a_lease_can_be_extended_while_an_ack_of_a_part_is
 
     assert until == moment(clock, 60)
     assert not (await ack).released
-    assert backlogs(queue) == {"alice": 0, "bob": 1}
+    assert await backlogs(queue) == {"alice": 0, "bob": 1}
 
 
 async def test_a_lease_may_be_extended_again_and_again(queue: Broker, clock: ManualClock) -> None:
@@ -374,7 +375,7 @@ async def test_acking_a_delivery_settles_all_its_partitions(queue: Broker) -> No
     settlement = await queue.ack(delivery)
 
     assert (settlement.completed, settlement.released) == (5, True)
-    assert cursors(queue) == {"alice": 2, "bob": 3}
+    assert await cursors(queue) == {"alice": 2, "bob": 3}
 
 
 async def test_acking_all_partitions_one_by_one_releases_the_lease(queue: Broker) -> None:
@@ -390,6 +391,7 @@ async def test_acking_all_partitions_one_by_one_releases_the_lease(queue: Broker
         await queue.extend(delivery, 60)
 
 
+@pytest.mark.one_server("servers know nothing of what is under way elsewhere")
 @pytest.mark.parametrize("way", ["fail", "ack", "ack by name"])
 @pytest.mark.parametrize("at_once", [False, True], ids=["later", "at once"])
 async def test_a_partition_that_the_lease_has_settled_may_be_named_again(
@@ -408,7 +410,7 @@ async def test_a_partition_that_the_lease_has_settled_may_be_named_again(
     assert settlement.completed == (0 if way == "fail" else 1)
     assert settlement.released
     assert (await first).completed == 1
-    assert backlogs(queue) == {"alice": 0, "bob": 1 if way == "fail" else 0}
+    assert await backlogs(queue) == {"alice": 0, "bob": 1 if way == "fail" else 0}
 
 
 async def test_an_ack_of_a_part_may_be_repeated_as_long_as_the_lease_holds_something(
@@ -435,7 +437,7 @@ async def test_an_ack_of_a_part_cannot_be_repeated_when_the_rest_of_the_lease_ha
     with pytest.raises(LeaseLost):
         await queue.ack(delivery, of(delivery, "alice"))
 
-    assert backlogs(queue) == {"alice": 0, "bob": 1}
+    assert await backlogs(queue) == {"alice": 0, "bob": 1}
 
 
 async def test_a_partition_that_somebody_else_has_taken_makes_an_ack_of_it_late(
@@ -449,7 +451,7 @@ async def test_a_partition_that_somebody_else_has_taken_makes_an_ack_of_it_late(
     with pytest.raises(LeaseLost):
         await queue.fail(delivery)
 
-    assert backlogs(queue) == {"alice": 0, "bob": 1, "carol": 1}
+    assert await backlogs(queue) == {"alice": 0, "bob": 1, "carol": 1}
 
 
 async def test_a_partition_is_free_as_soon_as_its_part_of_the_lease_is_acked(

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from skep import Broker, Delivery, Push, Verdict
 from skep.testing.clock import ManualClock
 from tests.broker.build import (
@@ -344,6 +346,7 @@ async def test_who_is_woken_and_takes_another_queue_leaves_the_first_to_the_next
     high.cancel()
 
 
+@pytest.mark.one_server("who waits at which server decides who is woken")
 async def test_who_is_woken_and_takes_another_partition_leaves_the_first_to_the_next(
     queue: Broker, clock: ManualClock
 ) -> None:

@@ -227,6 +227,7 @@ async def test_messages_of_other_queues_are_not_listed(queue: Broker) -> None:
     assert await pages(queue, limit=10) == [[b"0"]]
 
 
+@pytest.mark.one_server("commits of two servers in one instant have no order")
 @pytest.mark.parametrize("limit", [1, 2, 3, 5, 12, 13, 100])
 async def test_the_pages_of_a_queue_hold_every_message_once(queue: Broker, limit: int) -> None:
     for n in range(4):
@@ -311,7 +312,7 @@ async def test_listing_moves_nobody(queue: Broker) -> None:
     await pages(queue, limit=1)
     await pages(queue, limit=1, partition="Default")
 
-    assert cursors(queue) == {"Default": 1}
+    assert await cursors(queue) == {"Default": 1}
     assert await pop_all(queue, batch=10) == [b"1", b"2"]
 
 
@@ -380,7 +381,7 @@ async def test_a_run_ends_when_all_of_it_is_done_or_deleted(queue: Broker) -> No
     settlement = await queue.ack(delivery, delivery.messages)
 
     assert (settlement.completed, settlement.released) == (2, True)
-    assert backlogs(queue) == {"Default": 0}
+    assert await backlogs(queue) == {"Default": 0}
 
 
 async def test_a_message_deleted_while_it_is_leased_does_not_come_again(
@@ -445,7 +446,7 @@ async def test_a_message_that_somebody_else_deleted_is_not_shown_after_one_has_t
     async with make_broker(store) as queue:
         (receipt,) = await queue.push("orders", drafts(1))
         await store.delete_message(
-            queue.queues.get("orders").number, receipt.partition_number, receipt.offset
+            (await queue.queues.get("orders")).number, receipt.partition_number, receipt.offset
         )
 
         with pytest.raises(MessageNotFound):

@@ -10,6 +10,8 @@ from skep.model.tally import Tally
 from skep.testing.clock import ManualClock
 from tests.broker.build import drafts, lease_of, letters, pop
 
+pytestmark = pytest.mark.one_server("a server counts what it did itself")
+
 
 def counted(queue: Broker, name: str = "orders") -> dict[str, int]:
     """What was counted for a queue, without operations and lags."""

@@ -1,5 +1,7 @@
 """Queues in numbers: what they say adds up, and is what messages say one by one."""
 
+import pytest
+
 from skep import Broker
 from skep.model.stats import Counts, ErrorCounts, LeaseCounts
 from skep.testing.clock import ManualClock
@@ -106,14 +108,14 @@ async def test_queues_are_found_by_label_and_only_those_that_are_seen(queue: Bro
     for name in ("shop.orders", "shop.payments", "ops.orders"):
         await queue.push(name, drafts(1))
 
-    def find(**labels: str) -> list[str]:
-        seen = queue.insight.queues.find(lambda name: name != "shop.payments", **labels)
+    async def find(**labels: str) -> list[str]:
+        seen = await queue.insight.queues.find(lambda name: name != "shop.payments", **labels)
         return [config.name for config in seen]
 
-    assert find() == ["ops.orders", "shop.orders"]
-    assert find(namespace="shop") == ["shop.orders"]
-    assert find(task="orders") == ["ops.orders", "shop.orders"]
-    assert find(task="none") == []
+    assert await find() == ["ops.orders", "shop.orders"]
+    assert await find(namespace="shop") == ["shop.orders"]
+    assert await find(task="orders") == ["ops.orders", "shop.orders"]
+    assert await find(task="none") == []
 
 
 async def test_leases_are_counted_with_what_they_hold(queue: Broker, clock: ManualClock) -> None:
@@ -121,7 +123,7 @@ async def test_leases_are_counted_with_what_they_hold(queue: Broker, clock: Manu
     delivery = await pop(queue, batch=9, partitions=2)
     await pop(queue, batch=1, group="billing")
     await queue.ack(delivery, delivery.messages[:1])
-    queues = queue.insight.queues.find(everything)
+    queues = await queue.insight.queues.find(everything)
 
     live = await queue.insight.queues.leases(queues)
     clock.advance(301)
@@ -131,6 +133,7 @@ async def test_leases_are_counted_with_what_they_hold(queue: Broker, clock: Manu
     assert later == LeaseCounts()
 
 
+@pytest.mark.one_server("a server counts those who wait at it")
 async def test_who_waits_is_counted_by_queue_and_group(queue: Broker) -> None:
     await queue.queues.configure("orders")
     polls = [
@@ -156,7 +159,7 @@ async def test_reasons_are_counted_the_most_frequent_first(queue: Broker) -> Non
     await queue.fail(await pop(queue, partition="a", batch=2), error="too large")
     await queue.fail(await pop(queue, partition="b"), error="no stock")
 
-    found = await queue.insight.queues.errors(queue.insight.queues.find(everything))
+    found = await queue.insight.queues.errors(await queue.insight.queues.find(everything))
 
     assert found == ErrorCounts(reasons=[("too large", 2), ("no stock", 1)], partitions=2)
 
@@ -167,7 +170,7 @@ async def test_removals_are_those_of_the_time_asked_for(queue: Broker, clock: Ma
     clock.advance(60)
     await queue.push("orders", drafts(2))
     await queue.queues.clear("orders")
-    queues = queue.insight.queues.find(everything)
+    queues = await queue.insight.queues.find(everything)
 
     found = await queue.insight.queues.removals(queues, clock.now() - 1, clock.now())
 

@@ -41,7 +41,7 @@ async def test_a_pop_from_a_queue_that_does_not_exist_gives_nothing_and_makes_no
     delivery = await queue.pop("orders", partition="alice")
 
     assert delivery is None
-    assert queue.queues.list() == []
+    assert await queue.queues.list() == []
 
 
 async def test_messages_come_in_the_order_of_their_offsets(queue: Broker) -> None:
@@ -130,7 +130,7 @@ async def test_who_names_no_group_is_in_queue_mode(queue: Broker) -> None:
     delivery = await pop(queue)
 
     assert delivery.group == QUEUE_MODE
-    assert [lag.group for lag in queue.groups.list("orders")] == [QUEUE_MODE]
+    assert [lag.group for lag in await queue.groups.list("orders")] == [QUEUE_MODE]
 
 
 async def test_a_pop_from_a_partition_takes_from_no_other(queue: Broker) -> None:
@@ -171,7 +171,7 @@ async def test_an_auto_ack_pop_is_done_when_it_returns(queue: Broker) -> None:
 
     assert offsets(delivery) == [0, 1]
     assert (delivery.lease_id, delivery.expires_at) == (None, None)
-    assert cursors(queue) == {"Default": 2}
+    assert await cursors(queue) == {"Default": 2}
 
 
 async def test_auto_ack_pops_follow_each_other_without_waiting(queue: Broker) -> None:
@@ -205,7 +205,7 @@ async def test_an_auto_ack_pop_leaves_out_what_was_acked_under_an_expired_lease(
     again = await pop(queue, batch=4, auto_ack=True)
 
     assert offsets(again) == [0, 2]
-    assert cursors(queue) == {"Default": 4}
+    assert await cursors(queue) == {"Default": 4}
 
 
 # What is no longer there.
@@ -229,7 +229,7 @@ async def test_the_cursor_passes_a_message_that_was_deleted_before_it_was_delive
     settlement = await queue.ack(await pop(queue, batch=3))
 
     assert settlement.released
-    assert cursors(queue) == {"Default": 3}
+    assert await cursors(queue) == {"Default": 3}
 
 
 async def test_a_partition_of_deleted_messages_only_gives_nothing_and_is_passed(
@@ -242,7 +242,7 @@ async def test_a_partition_of_deleted_messages_only_gives_nothing_and_is_passed(
     delivery = await queue.pop("orders", batch=2)
 
     assert delivery is None
-    assert cursors(queue) == {"Default": 2}
+    assert await cursors(queue) == {"Default": 2}
 
 
 async def test_a_partition_of_deleted_messages_does_not_keep_a_pop_from_the_next(
@@ -266,7 +266,7 @@ async def test_a_message_that_is_deleted_under_a_lease_does_not_disturb_it(queue
     settlement = await queue.ack(delivery)
 
     assert settlement.released
-    assert cursors(queue) == {"Default": 3}
+    assert await cursors(queue) == {"Default": 3}
 
 
 async def test_a_message_that_is_deleted_under_a_lease_does_not_come_again(
@@ -419,7 +419,7 @@ async def test_large_and_small_pushes_at_once_leave_no_message_behind_a_cursor(
 
     assert delivered == list(range(8 * 400 + 32))
     assert sorted(r.offset for some in receipts for r in some) == delivered
-    assert backlogs(queue) == {"Default": 0}
+    assert await backlogs(queue) == {"Default": 0}
 
 
 async def test_a_push_has_consecutive_offsets_in_its_partition_whoever_else_pushes(

@@ -150,7 +150,7 @@ async def test_an_ack_is_late_when_the_lease_has_ended_in_one_of_its_queues(
     with pytest.raises(LeaseLost):
         await queue.ack(delivery)
 
-    assert [backlogs(queue, name) for name in ("orders", "invoices")] == [{"Default": 1}] * 2
+    assert [await backlogs(queue, name) for name in ("orders", "invoices")] == [{"Default": 1}] * 2
 
 
 async def test_a_pop_by_namespace_shares_the_group_of_each_queue(queue: Broker) -> None:

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from skep.core.publishing import ATTEMPTS
+from skep.core.backoff import TRIES
 from skep.errors import Conflict, Corrupted, OutcomeUnknown, QueueFull
 from skep.model.change import Change, EntryUpdate
 from skep.model.entry import Entry
@@ -212,14 +212,14 @@ async def test_who_is_always_too_late_is_told_to_try_again(store: Interrupted) -
         done = await stage(queue, "s", numbers(0, 3))
         large = await stage(queue, "large", numbers(0, 6), version=1, app="b")
 
-        store.after[STAGES] = [partial(store.touch_all, STAGES)] * ATTEMPTS
-        with pytest.raises(Conflict, match="staging"):
+        store.after[STAGES] = [partial(store.touch_all, STAGES)] * (TRIES + 1)
+        with pytest.raises(Conflict, match="the same chunk"):
             await stage(queue, "s", numbers(0, 3))
-        store.after[STAGES] = [partial(store.touch_all, STAGES)] * ATTEMPTS
-        with pytest.raises(Conflict, match="writing"):
+        store.after[STAGES] = [partial(store.touch_all, STAGES)] * (TRIES + 1)
+        with pytest.raises(Conflict, match="publishes"):
             await commit(queue, done)
-        store.after[DECISIONS] = [partial(store.touch_all, APPS)] * ATTEMPTS
-        with pytest.raises(OutcomeUnknown, match="publishing"):
+        store.after[DECISIONS] = [partial(store.touch_all, APPS)] * (TRIES + 1)
+        with pytest.raises(OutcomeUnknown, match="publishes"):
             await commit(queue, large, version=1, app="b")
 
         assert await queue.pop("orders") is None

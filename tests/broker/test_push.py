@@ -23,8 +23,8 @@ def offsets(receipts: Sequence[Receipt]) -> list[int]:
     return [receipt.offset for receipt in receipts]
 
 
-def partition_names(queue: Broker, name: str = "orders") -> list[str]:
-    return [partition.name for partition in queue.queues.partitions(name)]
+async def partition_names(queue: Broker, name: str = "orders") -> list[str]:
+    return [partition.name for partition in await queue.queues.partitions(name)]
 
 
 async def kept(queue: Broker, name: str = "orders") -> list[tuple[str, int, bytes]]:
@@ -115,7 +115,7 @@ async def test_pushes_at_the_same_time_get_dense_offsets_and_stay_together(queue
 async def test_a_queue_is_made_at_its_first_push(queue: Broker, clock: ManualClock) -> None:
     await queue.push("orders", drafts(1))
 
-    made = queue.queues.get("orders")
+    made = await queue.queues.get("orders")
     assert (made.name, made.options.lease_time) == ("orders", 300)
     assert made.created_at == clock.now()
 
@@ -125,7 +125,7 @@ async def test_a_queue_that_is_there_keeps_its_configuration(queue: Broker) -> N
 
     await queue.push("orders", drafts(1))
 
-    assert queue.queues.get("orders") == configured
+    assert await queue.queues.get("orders") == configured
 
 
 async def test_pushes_at_the_same_time_make_a_new_queue_once(queue: Broker) -> None:
@@ -133,7 +133,7 @@ async def test_pushes_at_the_same_time_make_a_new_queue_once(queue: Broker) -> N
 
     assert sorted(receipts[0].offset for receipts in found) == list(range(10))
     assert len({receipts[0].partition_number for receipts in found}) == 1
-    assert [made.name for made in queue.queues.list()] == ["orders"]
+    assert [made.name for made in await queue.queues.list()] == ["orders"]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ async def test_namespace_and_task_of_a_new_queue_are_the_first_parts_of_a_dotted
 ) -> None:
     await queue.push(name, drafts(1))
 
-    made = queue.queues.get(name)
+    made = await queue.queues.get(name)
     assert (made.namespace, made.task) == (namespace, task)
 
 
@@ -168,7 +168,7 @@ async def test_a_partition_is_made_at_its_first_push(queue: Broker) -> None:
 
     await queue.push("orders", drafts(1, "bob"))
 
-    assert partition_names(queue) == ["alice", "bob"]
+    assert await partition_names(queue) == ["alice", "bob"]
 
 
 async def test_a_draft_that_names_no_partition_goes_to_the_default_one(queue: Broker) -> None:
@@ -304,7 +304,7 @@ async def test_one_bad_draft_refuses_the_whole_push(queue: Broker) -> None:
         await queue.push("orders", bad)
 
     assert await kept(queue) == [("alice", 0, b"0")]
-    assert partition_names(queue) == ["alice"]
+    assert await partition_names(queue) == ["alice"]
 
 
 async def test_a_push_that_does_not_fit_writes_to_none_of_its_partitions(queue: Broker) -> None:
@@ -315,7 +315,7 @@ async def test_a_push_that_does_not_fit_writes_to_none_of_its_partitions(queue: 
         await queue.push("orders", [*drafts(2, "alice"), *drafts(1, "bob")])
 
     assert await kept(queue) == [("alice", 0, b"0")]
-    assert partition_names(queue) == ["alice"]
+    assert await partition_names(queue) == ["alice"]
 
 
 async def test_a_push_wakes_who_waits_for_it(queue: Broker) -> None:

@@ -191,12 +191,12 @@ async def test_an_id_is_known_to_the_next_process(store: Store) -> None:
 async def test_a_push_of_duplicates_only_moves_nothing(queue: Broker, clock: ManualClock) -> None:
     await queue.push("orders", with_ids("a", "b"))
     await queue.ack(await pop(queue, batch=2))
-    before = list(queue.queues.partitions("orders")), await queue.queues.stats("orders")
+    before = list(await queue.queues.partitions("orders")), await queue.queues.stats("orders")
     clock.advance(60)
 
     receipts = await queue.push("orders", with_ids("b", "a"))
 
     assert shape(receipts) == [(1, True), (0, True)]
-    after = list(queue.queues.partitions("orders")), await queue.queues.stats("orders")
+    after = list(await queue.queues.partitions("orders")), await queue.queues.stats("orders")
     assert after == before
     assert await queue.pop("orders") is None

@@ -63,7 +63,7 @@ async def test_a_queue_is_configured_before_its_first_push(
 ) -> None:
     made = await queue.queues.configure("orders", namespace="shop", task="sell", lease_time=7)
 
-    assert made == queue.queues.get("orders")
+    assert made == await queue.queues.get("orders")
     assert (made.name, made.namespace, made.task) == ("orders", "shop", "sell")
     assert made.options == QueueOptions(lease_time=7)
     assert made.created_at == clock.now()
@@ -84,7 +84,7 @@ async def test_a_configuration_is_known_to_the_next_process(store: Store) -> Non
     made = await before.queues.configure("orders", namespace="shop", **EVERY_OPTION)
 
     async with make_broker(store) as after:
-        found = after.queues.get("orders")
+        found = await after.queues.get("orders")
 
     assert found == made
 
@@ -123,7 +123,7 @@ async def test_an_unknown_option_is_refused_by_name(queue: Broker) -> None:
     with pytest.raises(Invalid, match="lease_tine: is not an option of a queue"):
         await queue.queues.configure("orders", lease_tine=7)
 
-    assert queue.queues.list() == []
+    assert await queue.queues.list() == []
 
 
 async def test_a_configuration_that_is_refused_changes_nothing(queue: Broker) -> None:
@@ -132,7 +132,7 @@ async def test_a_configuration_that_is_refused_changes_nothing(queue: Broker) ->
     with pytest.raises(Invalid, match="retry_limit"):
         await queue.queues.configure("orders", lease_time=8, retry_limit=-1)
 
-    assert queue.queues.get("orders") == before
+    assert await queue.queues.get("orders") == before
 
 
 async def test_queues_configured_at_the_same_time_are_made_once(queue: Broker) -> None:
@@ -143,7 +143,7 @@ async def test_queues_configured_at_the_same_time_are_made_once(queue: Broker) -
 
     numbers = {found.number for found in made if isinstance(found, Queue)}
     assert len(numbers) == 1
-    assert names(queue.queues.list()) == ["orders"]
+    assert names(await queue.queues.list()) == ["orders"]
 
 
 # Looking.
@@ -153,7 +153,7 @@ async def test_queues_are_listed_by_priority_and_then_by_name(queue: Broker) -> 
     for name, priority in (("b", 0), ("c", 5), ("a", 0), ("d", -1)):
         await queue.queues.configure(name, priority=priority)
 
-    assert names(queue.queues.list()) == ["c", "a", "b", "d"]
+    assert names(await queue.queues.list()) == ["c", "a", "b", "d"]
 
 
 async def test_queues_are_listed_by_their_labels(queue: Broker) -> None:
@@ -162,18 +162,18 @@ async def test_queues_are_listed_by_their_labels(queue: Broker) -> None:
     await queue.queues.configure("c", namespace="bank", task="sell")
     await queue.queues.configure("d")
 
-    assert names(queue.queues.list(namespace="shop")) == ["a", "b"]
-    assert names(queue.queues.list(task="sell")) == ["a", "c"]
-    assert names(queue.queues.list(namespace="bank", task="buy")) == []
+    assert names(await queue.queues.list(namespace="shop")) == ["a", "b"]
+    assert names(await queue.queues.list(task="sell")) == ["a", "c"]
+    assert names(await queue.queues.list(namespace="bank", task="buy")) == []
 
 
 async def test_a_queue_that_does_not_exist_is_not_found(queue: Broker) -> None:
     await queue.push("orders", drafts(1))
 
-    for look in (queue.queues.get, queue.queues.partitions, queue.groups.list):
-        with pytest.raises(QueueNotFound, match="queue 'invoices' does not exist"):
-            look("invoices")
     for ask in (
+        queue.queues.get,
+        queue.queues.partitions,
+        queue.groups.list,
         queue.queues.stats,
         queue.queues.clear,
         queue.queues.delete,
@@ -188,7 +188,7 @@ async def test_partitions_say_what_they_hold(queue: Broker, clock: ManualClock) 
     clock.advance(60)
     receipts = await queue.push("orders", [*drafts(1, "bob"), *drafts(1, "alice")])
 
-    found = list(queue.queues.partitions("orders"))
+    found = list(await queue.queues.partitions("orders"))
 
     bob, alice = (receipt.partition_number for receipt in receipts)
     now = moment(clock)
@@ -223,7 +223,7 @@ async def test_a_queue_that_was_only_configured_holds_nothing(queue: Broker) -> 
     stats = await queue.queues.stats("orders")
 
     assert (stats.partitions, stats.messages, stats.pushed, stats.depth) == (0, 0, 0, 0)
-    assert list(queue.queues.partitions("orders")) == []
+    assert list(await queue.queues.partitions("orders")) == []
 
 
 async def test_numbers_are_the_same_for_the_next_process(store: Store, clock: ManualClock) -> None:
@@ -235,10 +235,10 @@ async def test_numbers_are_the_same_for_the_next_process(store: Store, clock: Ma
     await before.sweep()
     await pop(before, group="slow")
     await before.ack(await pop(before, group="fast", batch=2))
-    expected = await before.queues.stats("orders"), list(before.queues.partitions("orders"))
+    expected = await before.queues.stats("orders"), list(await before.queues.partitions("orders"))
 
     async with make_broker(store) as after:
-        found = await after.queues.stats("orders"), list(after.queues.partitions("orders"))
+        found = await after.queues.stats("orders"), list(await after.queues.partitions("orders"))
 
     assert found == expected
 
@@ -272,9 +272,9 @@ async def test_clearing_keeps_groups_and_where_they_are(queue: Broker) -> None:
 
     await queue.queues.clear("orders")
 
-    assert [lag.group for lag in queue.groups.list("orders")] == ["billing"]
-    assert cursors(queue, group="billing") == {"Default": 4}
-    assert [lag.backlog for lag in queue.groups.list("orders")] == [0]
+    assert [lag.group for lag in await queue.groups.list("orders")] == ["billing"]
+    assert await cursors(queue, group="billing") == {"Default": 4}
+    assert [lag.backlog for lag in await queue.groups.list("orders")] == [0]
 
 
 async def test_a_group_hears_that_messages_were_cleared_before_it_read_them(
@@ -309,10 +309,10 @@ async def test_partitions_that_are_born_while_one_looks_do_not_disturb(queue: Br
     await pop(queue)
 
     seen: list[str] = []
-    for partition in queue.queues.partitions("orders"):
+    for partition in await queue.queues.partitions("orders"):
         await queue.push("orders", drafts(1, f"new {partition.name}"))
         seen.append(partition.name)
-    for lag in queue.groups.lag("orders", QUEUE_MODE):
+    for lag in await queue.groups.lag("orders", QUEUE_MODE):
         await queue.push("orders", drafts(1, f"newer {lag.partition}"))
         seen.append(lag.partition)
 
@@ -364,7 +364,7 @@ async def test_a_delivery_under_way_can_be_acknowledged_after_a_clear(queue: Bro
     await queue.queues.clear("orders")
     await queue.ack(delivery)
 
-    assert cursors(queue) == {"Default": 2}
+    assert await cursors(queue) == {"Default": 2}
     await queue.push("orders", drafts(1, first=2))
     assert await pop_all(queue) == [b"2"]
 
@@ -377,7 +377,7 @@ async def test_a_deleted_queue_is_gone(queue: Broker) -> None:
 
     await queue.queues.delete("orders")
 
-    assert queue.queues.list() == []
+    assert await queue.queues.list() == []
     assert await queue.pop("orders") is None
     with pytest.raises(QueueNotFound):
         await queue.messages.list("orders")
@@ -392,8 +392,8 @@ async def test_a_deleted_queue_is_gone_for_the_next_process(store: Store) -> Non
     await before.queues.delete("orders")
 
     async with make_broker(store) as after:
-        assert after.queues.list() == []
-        assert after.groups.list() == []
+        assert await after.queues.list() == []
+        assert await after.groups.list() == []
 
 
 async def test_a_queue_that_is_configured_and_deleted_at_once_is_gone_or_works(
@@ -406,7 +406,7 @@ async def test_a_queue_that_is_configured_and_deleted_at_once_is_gone_or_works(
             queue.queues.configure("orders", lease_time=5), queue.queues.delete("orders")
         )
 
-        assert queue.queues.list() == await store.queues()
+        assert await queue.queues.list() == await store.queues()
         await queue.push("orders", drafts(1))
         assert payloads(await pop(queue)) == [b"0"]
 
@@ -419,7 +419,7 @@ async def test_a_queue_that_is_deleted_and_configured_at_once_works(store: Store
             queue.queues.delete("orders"), queue.queues.configure("orders", lease_time=5)
         )
 
-        assert queue.queues.list() == await store.queues()
+        assert await queue.queues.list() == await store.queues()
         await queue.push("orders", drafts(1, first=3))
         assert payloads(await pop(queue, batch=10)) == [b"3"]
 
@@ -461,7 +461,7 @@ async def test_of_two_who_delete_a_queue_at_once_one_is_told_that_it_is_gone(
         queue.queues.delete("orders"), queue.queues.delete("orders"), return_exceptions=True
     )
 
-    assert [type(result) for result in results] == [type(None), QueueNotFound]
+    assert {type(result) for result in results} == {type(None), QueueNotFound}
 
 
 async def test_other_queues_are_not_touched_when_one_is_deleted(queue: Broker) -> None:
@@ -502,9 +502,9 @@ async def test_groups_of_a_deleted_queue_are_gone(queue: Broker) -> None:
 
     await queue.push("orders", drafts(1, first=7))
 
-    assert queue.groups.list("orders") == []
+    assert await queue.groups.list("orders") == []
     with pytest.raises(GroupNotFound):
-        queue.groups.lag("orders", "billing")
+        await queue.groups.lag("orders", "billing")
     assert await pop_all(queue, group="billing") == [b"7"]
 
 
@@ -529,7 +529,7 @@ async def test_options_history_and_dead_letters_go_with_their_queue(queue: Broke
 
     await queue.push("orders", drafts(1))
 
-    assert queue.queues.get("orders").options == QueueOptions()
+    assert (await queue.queues.get("orders")).options == QueueOptions()
     assert await queue.dead_letters.list("orders") == []
     assert await queue.queues.removals("orders") == []
     assert (await queue.queues.stats("orders")).pushed == 1
@@ -552,15 +552,15 @@ async def test_a_queue_is_created_with_its_first_partition_and_the_labels_in_its
     config, number = await queue.queues.create("shop.orders.eu", task="own", lease_time=60)
 
     assert (config.namespace, config.task, config.options.lease_time) == ("shop", "own", 60)
-    assert [(p.name, p.number) for p in queue.queues.partitions("shop.orders.eu")] == [
+    assert [(p.name, p.number) for p in await queue.queues.partitions("shop.orders.eu")] == [
         ("Default", number)
     ]
     assert (await queue.queues.create("shop.orders.eu"))[1] == number
-    assert queue.queues.get("shop.orders.eu").options.lease_time == 300
+    assert (await queue.queues.get("shop.orders.eu")).options.lease_time == 300
 
 
 async def test_a_queue_that_cannot_be_created_is_not_there(queue: Broker) -> None:
     with pytest.raises(Invalid, match="lease_time"):
         await queue.queues.create("orders", lease_time=0)
 
-    assert queue.queues.list() == []
+    assert await queue.queues.list() == []

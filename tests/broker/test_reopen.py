@@ -70,7 +70,7 @@ async def test_a_cursor_survives(server: Restarts) -> None:
         await queue.ack(await pop(queue, batch=2))
 
     async with server.run() as queue:
-        assert cursors(queue) == {"Default": 2}
+        assert await cursors(queue) == {"Default": 2}
         assert offsets(await pop(queue, batch=3)) == [2]
 
 
@@ -109,7 +109,7 @@ async def test_a_lease_can_be_acked_after_a_restart(server: Restarts) -> None:
         settlement = await queue.ack(delivery)
 
         assert settlement == Settled(completed=4, released=True)
-        assert cursors(queue) == {"alice": 2, "bob": 2}
+        assert await cursors(queue) == {"alice": 2, "bob": 2}
 
 
 async def test_a_lease_can_be_extended_after_a_restart(
@@ -151,8 +151,8 @@ async def test_what_was_acked_out_of_order_survives(server: Restarts, clock: Man
 
     clock.advance(10)
     async with server.run() as queue:
-        assert cursors(queue) == {"Default": 0}
-        assert backlogs(queue) == {"Default": 3}
+        assert await cursors(queue) == {"Default": 0}
+        assert await backlogs(queue) == {"Default": 3}
         assert offsets(await pop(queue, batch=6)) == [0, 3, 4]
 
 
@@ -261,7 +261,7 @@ async def test_a_deleted_group_stays_deleted(server: Restarts) -> None:
         await queue.groups.delete("orders", "mail")
 
     async with server.run() as queue:
-        assert queue.groups.list("orders") == []
+        assert await queue.groups.list("orders") == []
         assert offsets(await pop(queue, group="mail", batch=2)) == [0, 1]
 
 
@@ -319,7 +319,7 @@ async def test_a_transaction_repeated_after_a_restart_happened_once(server: Rest
         again = await queue.transact(operations, idempotency_key="k")
 
         assert (again.receipts, again.repeated) == (first.receipts, True)
-        assert backlogs(queue) == {"Default": 0}
+        assert await backlogs(queue) == {"Default": 0}
         assert await pop_all(queue, "invoices") == [b"0"]
 
 

@@ -47,8 +47,8 @@ async def kept(queue: Broker) -> list[bytes]:
     return [message.payload for message in reversed(page.messages)]
 
 
-def bounds(queue: Broker) -> dict[str, tuple[int, int]]:
-    return {p.name: (p.start, p.end) for p in queue.queues.partitions("orders")}
+async def bounds(queue: Broker) -> dict[str, tuple[int, int]]:
+    return {p.name: (p.start, p.end) for p in await queue.queues.partitions("orders")}
 
 
 def lines(history: Sequence[Removal]) -> list[tuple[str, int]]:
@@ -80,7 +80,7 @@ async def test_a_message_that_nobody_has_read_goes_too(queue: Broker, clock: Man
     assert await queue.sweep() == 2
 
     assert await queue.pop("orders", group="slow") is None
-    assert backlogs(queue, group="slow") == {"Default": 0}
+    assert await backlogs(queue, group="slow") == {"Default": 0}
 
 
 async def test_younger_messages_stay_and_are_delivered(queue: Broker, clock: ManualClock) -> None:
@@ -92,7 +92,7 @@ async def test_younger_messages_stay_and_are_delivered(queue: Broker, clock: Man
 
     await queue.sweep()
 
-    assert bounds(queue) == {"Default": (2, 4)}
+    assert await bounds(queue) == {"Default": (2, 4)}
     delivery = await pop(queue, batch=10)
     assert (payloads(delivery), offsets(delivery)) == ([b"2", b"3"], [2, 3])
 
@@ -122,7 +122,7 @@ async def test_each_partition_is_judged_by_its_own_messages(
 
     assert await queue.sweep() == 1
 
-    assert bounds(queue) == {"alice": (1, 1), "bob": (0, 1)}
+    assert await bounds(queue) == {"alice": (1, 1), "bob": (0, 1)}
 
 
 async def test_messages_that_went_in_together_go_together(
@@ -136,7 +136,7 @@ async def test_messages_that_went_in_together_go_together(
     removed = await queue.sweep()
 
     assert removed == 6
-    assert bounds(queue) == {"Default": (6, 6)}
+    assert await bounds(queue) == {"Default": (6, 6)}
 
 
 async def test_what_was_removed_is_not_found_any_more(queue: Broker, clock: ManualClock) -> None:
@@ -193,6 +193,7 @@ async def test_every_queue_is_swept_by_its_own_rule(queue: Broker, clock: Manual
 # Only what is done.
 
 
+@pytest.mark.one_server("commits of two servers in one instant have no order")
 async def test_completed_messages_go_when_every_group_has_done_them(
     queue: Broker, clock: ManualClock
 ) -> None:
@@ -336,6 +337,7 @@ async def push_in_turn(queue: Broker, count: int, *partitions: str) -> None:
             await queue.push("orders", drafts(1, partition, first=number))
 
 
+@pytest.mark.one_server("moves a reader to a position of one lane")
 async def test_completed_messages_wait_for_who_reads_the_journal(
     queue: Broker, clock: ManualClock
 ) -> None:
@@ -352,6 +354,7 @@ async def test_completed_messages_wait_for_who_reads_the_journal(
     assert await kept(queue) == [b"3"]
 
 
+@pytest.mark.one_server("moves a reader to a position of one lane")
 async def test_each_partition_waits_for_a_reader_by_its_own_messages(
     queue: Broker, clock: ManualClock
 ) -> None:
@@ -363,9 +366,10 @@ async def test_each_partition_waits_for_a_reader_by_its_own_messages(
 
     assert await queue.sweep() == 3
 
-    assert bounds(queue) == {"alice": (2, 3), "bob": (1, 3)}
+    assert await bounds(queue) == {"alice": (2, 3), "bob": (1, 3)}
 
 
+@pytest.mark.one_server("moves a reader to a position of one lane")
 async def test_completed_messages_wait_for_the_slowest_reader_and_the_slowest_group(
     queue: Broker, clock: ManualClock
 ) -> None:
@@ -414,6 +418,7 @@ async def test_what_a_reader_has_passed_stays_until_it_is_old_enough(
     assert await kept(queue) == [b"1"]
 
 
+@pytest.mark.one_server("moves a reader to a position of one lane")
 async def test_many_messages_that_a_reader_has_passed_all_go_in_one_sweep(
     queue: Broker, clock: ManualClock
 ) -> None:
@@ -472,7 +477,7 @@ async def test_a_rule_that_is_made_during_a_sweep_does_not_pass_over_readers(
         held.release()
         await finish(sweep)
 
-        assert bounds(queue)["done"] == (0, 2)
+        assert (await bounds(queue))["done"] == (0, 2)
 
 
 async def test_retention_by_age_alone_waits_for_no_reader(
@@ -569,11 +574,12 @@ async def test_two_sweeps_at_the_same_time_count_each_message_once(
     removed = await asyncio.gather(queue.sweep(), queue.sweep(), queue.sweep())
 
     assert sum(removed) == 5
-    assert bounds(queue) == {f"p{n}": (1, 1) for n in range(5)}
+    assert await bounds(queue) == {f"p{n}": (1, 1) for n in range(5)}
     assert (await queue.queues.stats("orders")).messages == 0
     assert sum(n for _, n in lines(await queue.queues.removals("orders"))) == 5
 
 
+@pytest.mark.one_server("commits of two servers in one instant have no order")
 async def test_a_push_during_a_sweep_is_kept(queue: Broker, clock: ManualClock) -> None:
     await keep(queue, retention_seconds=MINUTE)
     for n in range(150):
@@ -603,7 +609,7 @@ async def test_every_removal_is_written_down_with_its_rule_and_its_time(
     (line,) = await queue.queues.removals("orders")
 
     assert line == Removal(
-        queue=queue.queues.get("orders").number,
+        queue=(await queue.queues.get("orders")).number,
         partition=receipt.partition_number,
         kind="retention",
         messages=2,
@@ -678,8 +684,8 @@ async def test_a_group_in_the_middle_of_what_was_removed_goes_on_behind_it(
     await queue.push("orders", drafts(1, first=4))
     await queue.sweep()
 
-    assert cursors(queue) == {"Default": 4}
-    assert backlogs(queue) == {"Default": 1}
+    assert await cursors(queue) == {"Default": 4}
+    assert await backlogs(queue) == {"Default": 1}
     await queue.ack(delivery)
     assert await pop_all(queue, batch=10) == [b"4"]
 
@@ -710,10 +716,10 @@ async def test_what_was_removed_stays_removed_for_the_next_process(
     clock.advance(MINUTE + 1)
     await before.push("orders", drafts(1, first=2))
     await before.sweep()
-    expected = bounds(before), cursors(before), backlogs(before)
+    expected = await bounds(before), await cursors(before), await backlogs(before)
 
     async with make_broker(store) as after:
-        found = bounds(after), cursors(after), backlogs(after)
+        found = await bounds(after), await cursors(after), await backlogs(after)
         delivery = await pop(after)
 
     assert found == expected == ({"Default": (2, 3)}, {"Default": 2}, {"Default": 1})

@@ -70,7 +70,7 @@ async def test_a_failed_batch_moves_no_cursor_and_makes_no_dead_letter(queue: Br
 
     await queue.fail(await pop(queue, batch=3))
 
-    assert cursors(queue) == {"Default": 0}
+    assert await cursors(queue) == {"Default": 0}
     assert await letters(queue) == []
 
 
@@ -82,7 +82,7 @@ async def test_a_lease_that_failed_is_over(queue: Broker) -> None:
     with pytest.raises(LeaseLost):
         await queue.ack(delivery)
 
-    assert cursors(queue) == {"Default": 0}
+    assert await cursors(queue) == {"Default": 0}
 
 
 async def test_the_delay_doubles_with_every_failure(queue: Broker, clock: ManualClock) -> None:
@@ -96,6 +96,7 @@ async def test_the_delay_doubles_with_every_failure(queue: Broker, clock: Manual
         assert base <= delay <= 1.2 * base
 
 
+@pytest.mark.one_server("the same seed draws the same jitter at both")
 async def test_batches_that_failed_together_come_again_at_different_times(
     queue: Broker,
 ) -> None:
@@ -141,7 +142,7 @@ async def test_a_batch_is_retried_as_often_as_the_queue_says_and_then_given_up(
         (b"0", "down", 4),
         (b"1", "down", 4),
     ]
-    assert cursors(queue) == {"Default": 2}
+    assert await cursors(queue) == {"Default": 2}
 
 
 async def test_the_last_failure_says_how_many_messages_were_given_up(
@@ -303,7 +304,7 @@ async def test_failures_reported_one_by_one_stay_open_until_the_batch_is_settled
 
     assert settlements == [Settled(), Settled()]
     assert await letters(queue) == []
-    assert cursors(queue) == {"Default": 0}
+    assert await cursors(queue) == {"Default": 0}
     assert await queue.pop("orders", batch=3) is None
 
 
@@ -346,7 +347,7 @@ async def test_open_failures_become_dead_letters_with_the_first_ack(queue: Broke
 
     assert settlement == Settled(completed=1, dead_letters=1)
     assert [(x.payload, x.error) for x in await letters(queue)] == [(b"0", "no")]
-    assert cursors(queue) == {"Default": 1}
+    assert await cursors(queue) == {"Default": 1}
 
 
 async def test_acking_the_rest_makes_dead_letters_of_open_failures(queue: Broker) -> None:
@@ -358,7 +359,7 @@ async def test_acking_the_rest_makes_dead_letters_of_open_failures(queue: Broker
 
     assert settlement == Settled(completed=2, dead_letters=1, released=True)
     assert await dead(queue) == [b"1"]
-    assert cursors(queue) == {"Default": 3}
+    assert await cursors(queue) == {"Default": 3}
 
 
 async def test_a_message_whose_failure_is_open_may_still_be_completed(queue: Broker) -> None:
@@ -447,7 +448,7 @@ async def test_who_gave_a_lease_back_has_lost_it(queue: Broker) -> None:
     with pytest.raises(LeaseLost):
         await queue.ack(delivery)
 
-    assert cursors(queue) == {"Default": 0}
+    assert await cursors(queue) == {"Default": 0}
 
 
 async def test_a_consumer_may_give_a_message_up_at_once(queue: Broker) -> None:
@@ -495,7 +496,7 @@ async def test_a_batch_that_is_given_up_whole_is_passed(queue: Broker) -> None:
     settlement = await queue.settle(delivery, say(delivery, "dead_letter", 0, 1))
 
     assert settlement == Settled(dead_letters=2, released=True)
-    assert cursors(queue) == {"Default": 2}
+    assert await cursors(queue) == {"Default": 2}
     assert offsets(await pop(queue)) == [2]
 
 

@@ -20,6 +20,8 @@ from tests.broker.build import (
 )
 from tests.broker.held import HeldStore
 
+pytestmark = pytest.mark.one_server("what closes is one server")
+
 Call = Callable[[Broker], Awaitable[object]]
 
 

@@ -31,7 +31,7 @@ RING = KeyRing({"a": bytes(32)}, current="a")
 async def test_what_is_staged_is_not_seen(queue: Broker) -> None:
     await stage(queue, "s", numbers(0, 3))
 
-    assert "orders" not in [each.name for each in queue.queues.list()]
+    assert "orders" not in [each.name for each in await queue.queues.list()]
     assert await queue.pop("orders") is None
 
 
@@ -278,7 +278,7 @@ async def test_payloads_of_an_encrypted_queue_are_never_in_the_clear(store: Stor
         await commit(queue, done)
 
         assert b"secret" not in chunk.value
-        (partition,) = await store.partitions(queue.queues.get("orders").number)
+        (partition,) = await store.partitions((await queue.queues.get("orders")).number)
         (segment,) = await store.read(partition.number, 0, messages=9, size=1 << 20)
         assert b"secret" not in b"".join(segment.columns.payloads)
         assert await payloads(queue) == [b"secret-1", b"secret-2"]
@@ -291,7 +291,7 @@ async def test_what_was_staged_before_its_queue_was_encrypted_is_encrypted(store
 
         await commit(queue, done)
 
-        (partition,) = await store.partitions(queue.queues.get("orders").number)
+        (partition,) = await store.partitions((await queue.queues.get("orders")).number)
         (segment,) = await store.read(partition.number, 0, messages=9, size=1 << 20)
         assert segment.columns.flags == b"\x01\x01"
         assert await payloads(queue) == [b"secret", b"other"]
@@ -315,6 +315,7 @@ async def test_nothing_is_committed_while_pushing_is_in_maintenance(queue: Broke
     assert await commit(queue, done) == published(1)
 
 
+@pytest.mark.one_server("another server does not wait for a commit that is under way")
 async def test_a_commit_goes_on_when_the_caller_has_gone(queue: Broker) -> None:
     done = await stage(queue, "s", numbers(0, 3))
     caller = asyncio.ensure_future(commit(queue, done))

@@ -47,11 +47,11 @@ def say(delivery: Delivery, status: Status, *which: int) -> list[Verdict]:
     ]
 
 
-def contents(queue: Broker, name: str) -> dict[str, int]:
+async def contents(queue: Broker, name: str) -> dict[str, int]:
     """How many messages each partition of a queue holds; nothing if there is no such queue."""
-    if name not in [known.name for known in queue.queues.list()]:
+    if name not in [known.name for known in await queue.queues.list()]:
         return {}
-    return {each.name: each.end for each in queue.queues.partitions(name) if each.end}
+    return {each.name: each.end for each in await queue.queues.partitions(name) if each.end}
 
 
 async def lost_lease(queue: Broker, clock: ManualClock) -> str:
@@ -71,7 +71,7 @@ async def test_a_transaction_pushes_and_acks_together(queue: Broker) -> None:
     assert [(r.partition, r.offset) for r in done.receipts[0]] == [("alice", 0), ("alice", 1)]
     assert done.settlements == [Settled(completed=2, released=True)]
     assert not done.repeated
-    assert cursors(queue) == {"Default": 2}
+    assert await cursors(queue) == {"Default": 2}
     assert payloads(await pop(queue, "invoices", batch=2)) == [b"0", b"1"]
 
 
@@ -89,8 +89,8 @@ async def test_a_transaction_may_push_to_several_queues_and_partitions(queue: Br
         [("Default", 0), ("Default", 1)],
         [("bob", 1)],
     ]
-    assert contents(queue, "invoices") == {"alice": 2, "bob": 2}
-    assert contents(queue, "mails") == {"Default": 2}
+    assert await contents(queue, "invoices") == {"alice": 2, "bob": 2}
+    assert await contents(queue, "mails") == {"Default": 2}
 
 
 async def test_a_transaction_may_ack_several_leases(queue: Broker) -> None:
@@ -101,8 +101,8 @@ async def test_a_transaction_may_ack_several_leases(queue: Broker) -> None:
     done = await queue.transact([Ack(lease_of(billing)), Ack(lease_of(mail))])
 
     assert [settlement.completed for settlement in done.settlements] == [2, 1]
-    assert cursors(queue, group="billing") == {"Default": 2}
-    assert cursors(queue, group="mail") == {"Default": 1}
+    assert await cursors(queue, group="billing") == {"Default": 2}
+    assert await cursors(queue, group="mail") == {"Default": 1}
 
 
 async def test_acks_of_one_lease_in_a_transaction_add_up(queue: Broker) -> None:
@@ -119,7 +119,7 @@ async def test_acks_of_one_lease_in_a_transaction_add_up(queue: Broker) -> None:
     )
 
     assert [(s.completed, s.dead_letters) for s in done.settlements] == [(1, 0), (0, 1), (1, 0)]
-    assert cursors(queue) == {"Default": 3}
+    assert await cursors(queue) == {"Default": 3}
     assert await dead(queue) == [b"1"]
 
 
@@ -133,7 +133,7 @@ async def test_a_lease_that_the_transaction_itself_ended_cannot_be_acked_in_it_a
     with pytest.raises(LeaseLost):
         await queue.transact([Ack(lease), Ack(lease, say(delivery, "completed", 0))])
 
-    assert cursors(queue) == {"Default": 0}
+    assert await cursors(queue) == {"Default": 0}
 
 
 async def test_a_transaction_extends_a_lease(queue: Broker, clock: ManualClock) -> None:
@@ -170,8 +170,8 @@ async def test_a_transaction_with_one_lost_lease_writes_nothing(
         )
 
     assert refused.value.lease_id in (lost, delivery.lease_id)
-    assert contents(queue, "invoices") == {}
-    assert backlogs(queue) == {"Default": 2}
+    assert await contents(queue, "invoices") == {}
+    assert await backlogs(queue) == {"Default": 2}
     clock.advance(10)
     assert offsets(await pop(queue, batch=2)) == [0, 1]
 
@@ -189,8 +189,8 @@ async def test_a_transaction_whose_lease_expires_before_its_commit_writes_nothin
 
     with pytest.raises(LeaseLost):
         await transaction
-    assert contents(queue, "invoices") == {"Default": 1}
-    assert backlogs(queue) == {"Default": 1}
+    assert await contents(queue, "invoices") == {"Default": 1}
+    assert await backlogs(queue) == {"Default": 1}
 
 
 async def test_a_transaction_whose_lease_is_lost_makes_no_queue(
@@ -201,7 +201,7 @@ async def test_a_transaction_whose_lease_is_lost_makes_no_queue(
     with pytest.raises(LeaseLost):
         await queue.transact([Push("invoices", drafts(1)), Ack(lost)])
 
-    assert [known.name for known in queue.queues.list()] == ["lost"]
+    assert [known.name for known in await queue.queues.list()] == ["lost"]
 
 
 async def test_a_transaction_with_a_lost_lease_to_extend_writes_nothing(
@@ -213,7 +213,7 @@ async def test_a_transaction_with_a_lost_lease_to_extend_writes_nothing(
     with pytest.raises(LeaseLost):
         await queue.transact([Push("invoices", drafts(1)), Extend(lost, 60)])
 
-    assert contents(queue, "invoices") == {}
+    assert await contents(queue, "invoices") == {}
 
 
 async def test_a_transaction_needs_its_required_leases_alive(
@@ -225,7 +225,7 @@ async def test_a_transaction_needs_its_required_leases_alive(
     with pytest.raises(LeaseLost):
         await queue.transact([Push("invoices", drafts(1))], required_leases=[lost])
 
-    assert contents(queue, "invoices") == {}
+    assert await contents(queue, "invoices") == {}
 
 
 async def test_a_required_lease_that_never_was_stops_a_transaction(queue: Broker) -> None:
@@ -234,9 +234,10 @@ async def test_a_required_lease_that_never_was_stops_a_transaction(queue: Broker
     with pytest.raises(LeaseLost):
         await queue.transact([Push("invoices", drafts(1))], required_leases=[str(uuid4())])
 
-    assert contents(queue, "invoices") == {}
+    assert await contents(queue, "invoices") == {}
 
 
+@pytest.mark.one_server("servers know nothing of what is under way elsewhere")
 async def test_a_required_lease_that_an_ack_on_its_way_ends_stops_a_transaction(
     queue: Broker,
 ) -> None:
@@ -250,7 +251,7 @@ async def test_a_required_lease_that_an_ack_on_its_way_ends_stops_a_transaction(
         await queue.transact([Push("invoices", drafts(1))], required_leases=[lease_of(delivery)])
 
     assert (await ack).released
-    assert contents(queue, "invoices") == {"Default": 1}
+    assert await contents(queue, "invoices") == {"Default": 1}
 
 
 async def test_a_lease_may_be_required_and_extended_by_the_transaction_that_ends_it(
@@ -263,7 +264,7 @@ async def test_a_lease_may_be_required_and_extended_by_the_transaction_that_ends
     done = await queue.transact([Ack(lease), Extend(lease, 60)], required_leases=[lease])
 
     assert done.settlements == [Settled(completed=1, released=True)]
-    assert backlogs(queue) == {"Default": 0}
+    assert await backlogs(queue) == {"Default": 0}
 
 
 async def test_a_required_lease_is_held_on_after_the_transaction(
@@ -274,7 +275,7 @@ async def test_a_required_lease_is_held_on_after_the_transaction(
 
     await queue.transact([Push("invoices", drafts(1))], required_leases=[lease_of(delivery)])
 
-    assert contents(queue, "invoices") == {"Default": 1}
+    assert await contents(queue, "invoices") == {"Default": 1}
     assert await queue.pop("orders") is None
     clock.advance(10)
     assert offsets(await pop(queue)) == [0]
@@ -290,8 +291,8 @@ async def test_a_transaction_refused_for_one_message_writes_nothing(queue: Broke
     with pytest.raises(Invalid):
         await queue.transact([Push("invoices", drafts(1)), Ack(lease_of(delivery), [beyond])])
 
-    assert contents(queue, "invoices") == {}
-    assert backlogs(queue) == {"Default": 2}
+    assert await contents(queue, "invoices") == {}
+    assert await backlogs(queue) == {"Default": 2}
 
 
 async def test_a_transaction_that_does_not_fit_in_a_queue_writes_nothing(queue: Broker) -> None:
@@ -308,8 +309,8 @@ async def test_a_transaction_that_does_not_fit_in_a_queue_writes_nothing(queue: 
             ]
         )
 
-    assert contents(queue, "mails") == {}
-    assert contents(queue, "invoices") == {}
+    assert await contents(queue, "mails") == {}
+    assert await contents(queue, "invoices") == {}
     assert await queue.ack(delivery) == Settled(completed=1, released=True)
 
 
@@ -319,7 +320,7 @@ async def test_a_transaction_counts_all_its_pushes_to_a_queue_together(queue: Br
     with pytest.raises(QueueFull):
         await queue.transact([Push("invoices", drafts(2)), Push("invoices", drafts(2))])
 
-    assert contents(queue, "invoices") == {}
+    assert await contents(queue, "invoices") == {}
     assert len(await queue.push("invoices", drafts(3))) == 3
 
 
@@ -337,7 +338,7 @@ async def test_a_failure_in_a_transaction_counts_like_any_other(queue: Broker) -
 
     assert done.settlements == [Settled(dead_letters=2, released=True)]
     assert await dead(queue) == [b"0", b"1"]
-    assert contents(queue, "alarms") == {"Default": 1}
+    assert await contents(queue, "alarms") == {"Default": 1}
 
 
 async def test_a_refused_transaction_makes_no_dead_letters(
@@ -370,7 +371,7 @@ async def test_a_duplicate_in_a_transaction_is_fine(queue: Broker) -> None:
     )
 
     assert [(r.offset, r.duplicate) for r in done.receipts[0]] == [(0, True), (1, False)]
-    assert cursors(queue) == {"Default": 1}
+    assert await cursors(queue) == {"Default": 1}
 
 
 async def test_the_producer_of_a_transaction_is_that_of_its_messages(queue: Broker) -> None:
@@ -392,7 +393,7 @@ async def test_of_two_transactions_with_one_lease_only_one_happens(queue: Broker
     )
 
     assert [isinstance(result, LeaseLost) for result in results].count(True) == 1
-    assert contents(queue, "invoices") == {"Default": 1}
+    assert await contents(queue, "invoices") == {"Default": 1}
 
 
 # Once.
@@ -413,8 +414,8 @@ async def test_a_repeated_transaction_happens_once_and_gets_the_same_receipts(
 
     assert again.receipts == first.receipts
     assert again.repeated
-    assert contents(queue, "invoices") == {"alice": 2, "bob": 1}
-    assert cursors(queue) == {"Default": 1}
+    assert await contents(queue, "invoices") == {"alice": 2, "bob": 1}
+    assert await cursors(queue) == {"Default": 1}
 
 
 async def test_a_repetition_is_answered_long_after_its_lease_is_gone(
@@ -443,7 +444,7 @@ async def test_the_same_transaction_many_times_at_once_happens_once(queue: Broke
 
     assert sorted(result.repeated for result in results) == [False] + [True] * 9
     assert {result.receipts[0][0].id for result in results} == {results[0].receipts[0][0].id}
-    assert contents(queue, "invoices") == {"Default": 1}
+    assert await contents(queue, "invoices") == {"Default": 1}
 
 
 async def test_a_repetition_gets_the_same_receipts_for_duplicates_too(queue: Broker) -> None:
@@ -508,7 +509,7 @@ async def test_a_repetition_after_a_call_that_was_cancelled_gets_its_answer(
 
         result = await finish(again)
         assert (result.repeated, result.receipts[0][0].offset) == (True, 1)
-        assert contents(queue, "invoices") == {"Default": 2}
+        assert await contents(queue, "invoices") == {"Default": 2}
 
 
 async def test_a_key_that_is_used_for_another_transaction_is_refused(queue: Broker) -> None:
@@ -518,7 +519,7 @@ async def test_a_key_that_is_used_for_another_transaction_is_refused(queue: Brok
         await queue.transact([Push("invoices", drafts(1, first=7))], idempotency_key="k")
 
     assert refused.value.key == "k"
-    assert contents(queue, "invoices") == {"Default": 1}
+    assert await contents(queue, "invoices") == {"Default": 1}
 
 
 async def test_of_different_transactions_with_one_key_at_once_one_is_refused(
@@ -532,7 +533,7 @@ async def test_of_different_transactions_with_one_key_at_once_one_is_refused(
 
     (happened,) = [result for result in results if isinstance(result, Transaction)]
     assert [isinstance(result, KeyReused) for result in results].count(True) == 1
-    assert contents(queue, "invoices") == {"Default": len(happened.receipts[0])}
+    assert await contents(queue, "invoices") == {"Default": len(happened.receipts[0])}
 
 
 async def test_a_transaction_that_was_refused_does_not_use_its_key_up(
@@ -545,7 +546,7 @@ async def test_a_transaction_that_was_refused_does_not_use_its_key_up(
     done = await queue.transact([Push("invoices", drafts(1))], idempotency_key="k")
 
     assert not done.repeated
-    assert contents(queue, "invoices") == {"Default": 1}
+    assert await contents(queue, "invoices") == {"Default": 1}
 
 
 async def test_different_keys_are_different_transactions(queue: Broker) -> None:
@@ -555,7 +556,7 @@ async def test_different_keys_are_different_transactions(queue: Broker) -> None:
     done = await queue.transact(operations, idempotency_key="b")
 
     assert not done.repeated
-    assert contents(queue, "invoices") == {"Default": 2}
+    assert await contents(queue, "invoices") == {"Default": 2}
 
 
 async def test_a_key_is_free_again_after_a_day(queue: Broker, clock: ManualClock) -> None:
@@ -566,7 +567,7 @@ async def test_a_key_is_free_again_after_a_day(queue: Broker, clock: ManualClock
     done = await queue.transact([Push("invoices", drafts(2))], idempotency_key="k")
 
     assert not done.repeated
-    assert contents(queue, "invoices") == {"Default": 3}
+    assert await contents(queue, "invoices") == {"Default": 3}
 
 
 async def test_a_transaction_without_a_key_happens_every_time(queue: Broker) -> None:
@@ -575,4 +576,4 @@ async def test_a_transaction_without_a_key_happens_every_time(queue: Broker) -> 
 
     await queue.transact(operations)
 
-    assert contents(queue, "invoices") == {"Default": 2}
+    assert await contents(queue, "invoices") == {"Default": 2}

@@ -75,7 +75,7 @@ async def test_every_message_is_handled_and_acknowledged(
     await run(consumer, seen.handle)
 
     assert seen.payloads == [b"%d" % n for n in range(25)]
-    assert backlogs(broker, group="billing") == {"Default": 0}
+    assert await backlogs(broker, group="billing") == {"Default": 0}
     assert weather.count("/settle") == 3
 
 
@@ -108,7 +108,7 @@ async def test_a_handler_can_take_whole_deliveries(queue: AsyncClient, broker: B
     await asyncio.wait_for(consumer.run_batches(handle), PATIENCE)
 
     assert sizes == [3, 2]
-    assert backlogs(broker) == {"Default": 0}
+    assert await backlogs(broker) == {"Default": 0}
 
 
 async def test_a_delivery_whose_handler_raises_comes_again_later(
@@ -144,7 +144,7 @@ async def test_a_message_that_fails_among_others_becomes_a_dead_letter(
 
     (letter,) = await broker.dead_letters.list("orders")
     assert (letter.payload, letter.error) == (b"1", "ZeroDivisionError: no")
-    assert backlogs(broker) == {"Default": 0}
+    assert await backlogs(broker) == {"Default": 0}
     assert "orders/Default offset 1" in caplog.text
 
 
@@ -266,7 +266,7 @@ async def test_a_lease_is_renewed_while_a_handler_runs(
 
     await run(consumer, handle)
 
-    assert backlogs(broker) == {"Default": 0}
+    assert await backlogs(broker) == {"Default": 0}
 
 
 async def test_a_renewal_that_fails_is_tried_again(
@@ -286,7 +286,7 @@ async def test_a_renewal_that_fails_is_tried_again(
 
     await run(consumer, handle)
 
-    assert backlogs(broker) == {"Default": 0}
+    assert await backlogs(broker) == {"Default": 0}
 
 
 async def test_a_lease_is_renewed_while_the_body_of_a_loop_runs(
@@ -303,7 +303,7 @@ async def test_a_lease_is_renewed_while_the_body_of_a_loop_runs(
             assert consumer.holds(message)
             consumer.stop()
 
-    assert backlogs(broker) == {"Default": 0}
+    assert await backlogs(broker) == {"Default": 0}
 
 
 async def test_a_handler_can_learn_that_its_lease_is_lost(
@@ -329,7 +329,7 @@ async def test_a_handler_can_learn_that_its_lease_is_lost(
     await run(consumer, handle)
 
     assert seen == [(0, 1, False), (0, 2, True), (1, 2, True)]
-    assert backlogs(broker) == {"Default": 0}
+    assert await backlogs(broker) == {"Default": 0}
     assert "may come again" in caplog.text
 
 
@@ -346,7 +346,7 @@ async def test_a_server_that_is_away_is_waited_for(
     await run(consumer, seen.handle)
 
     assert seen.payloads == [b"0", b"1"]
-    assert backlogs(broker) == {"Default": 0}
+    assert await backlogs(broker) == {"Default": 0}
 
 
 async def test_what_cannot_be_reported_comes_again(
@@ -360,7 +360,7 @@ async def test_what_cannot_be_reported_comes_again(
 
     await run(consumer, seen.handle)
 
-    assert backlogs(broker) == {"Default": 1}
+    assert await backlogs(broker) == {"Default": 1}
 
 
 async def test_an_error_that_will_not_pass_ends_all_of_it(

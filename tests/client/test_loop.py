@@ -70,7 +70,7 @@ async def test_a_message_is_acknowledged_when_the_next_is_asked_for(
 
     async with consume() as messages:
         async for message in messages:
-            left.append(backlogs(broker)["Default"])
+            left.append((await backlogs(broker))["Default"])
             if message.offset == 2:
                 break
 

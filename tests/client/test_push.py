@@ -108,7 +108,7 @@ async def test_a_push_that_finds_nobody_for_long_wrote_nothing(
     with pytest.raises(Unavailable):
         await client.push("orders", drafts(1))
 
-    assert broker.queues.list() == []
+    assert await broker.queues.list() == []
 
 
 async def test_that_nobody_listens_any_more_does_not_mean_that_nothing_was_written(

@@ -18,7 +18,7 @@ async def test_a_queue_is_configured_and_shown(client: AsyncClient, broker: Brok
         "orders", namespace="shop", task="sell", retry_limit=5, encryption_enabled=False, priority=7
     )
 
-    assert made == broker.queues.get("orders") == await client.queues.get("orders")
+    assert made == await broker.queues.get("orders") == await client.queues.get("orders")
     assert (made.options.retry_limit, made.options.lease_time) == (5, 300)
 
 
@@ -27,10 +27,10 @@ async def test_queues_are_listed_the_most_urgent_first(client: AsyncClient, brok
     await broker.queues.configure("a", namespace="shop", task="sell")
     await broker.queues.configure("c", priority=9)
 
-    assert await client.queues.list() == broker.queues.list()
+    assert await client.queues.list() == await broker.queues.list()
     assert [queue.name for queue in await client.queues.list()] == ["c", "a", "b"]
-    assert await client.queues.list(namespace="shop") == broker.queues.list(namespace="shop")
-    assert await client.queues.list(namespace="shop", task="sell") == [broker.queues.get("a")]
+    assert await client.queues.list(namespace="shop") == await broker.queues.list(namespace="shop")
+    assert await client.queues.list(namespace="shop", task="sell") == [await broker.queues.get("a")]
     assert await client.queues.list(task="none") == []
 
 
@@ -96,7 +96,7 @@ async def test_every_partition_of_a_queue_is_listed(client: AsyncClient, broker:
 
     found = await client.queues.partitions("orders")
 
-    assert found == list(broker.queues.partitions("orders"))
+    assert found == list(await broker.queues.partitions("orders"))
     assert len(found) == PAGE + 1
 
 
@@ -115,7 +115,7 @@ async def test_a_queue_is_deleted_once(client: AsyncClient, broker: Broker) -> N
 
     await client.queues.delete("orders")
 
-    assert broker.queues.list() == []
+    assert await broker.queues.list() == []
     with pytest.raises(QueueNotFound):
         await client.queues.delete("orders")
 
@@ -178,8 +178,8 @@ async def test_groups_are_listed_with_their_lag(
     await broker.pop("orders", group="late", subscription_mode="new")
     await broker.pop("mails", group="billing", subscription_from=moment(clock, -5))
 
-    assert await client.groups.list("orders") == broker.groups.list("orders")
-    everything = sorted(broker.groups.list(), key=lambda lag: (lag.queue, lag.group))
+    assert await client.groups.list("orders") == await broker.groups.list("orders")
+    everything = sorted(await broker.groups.list(), key=lambda lag: (lag.queue, lag.group))
     found = sorted(await client.groups.list(), key=lambda lag: (lag.queue, lag.group))
     assert found == everything
     with pytest.raises(QueueNotFound):
@@ -196,7 +196,7 @@ async def test_a_groups_place_in_each_partition_is_shown(
 
     found = await client.groups.lag("orders", "billing")
 
-    assert found == list(broker.groups.lag("orders", "billing"))
+    assert found == list(await broker.groups.lag("orders", "billing"))
     with pytest.raises(GroupNotFound):
         await client.groups.lag("orders", "none")
 
@@ -209,14 +209,14 @@ async def test_a_group_is_moved(client: AsyncClient, broker: Broker, clock: Manu
     clock.advance(10)
 
     assert await client.groups.seek("orders", "billing", "beginning") == 2
-    assert cursors(broker, group="billing") == {"Default": 0, "alice": 0}
+    assert await cursors(broker, group="billing") == {"Default": 0, "alice": 0}
     assert await client.groups.seek("orders", "billing", 2, partition="Default") == 1
-    assert cursors(broker, group="billing") == {"Default": 2, "alice": 0}
+    assert await cursors(broker, group="billing") == {"Default": 2, "alice": 0}
     await client.groups.seek("orders", "billing", later)
-    assert cursors(broker, group="billing") == {"Default": 3, "alice": 1}
+    assert await cursors(broker, group="billing") == {"Default": 3, "alice": 1}
     await client.groups.seek("orders", "billing", "beginning")
     await client.groups.seek("orders", "billing", "end")
-    assert cursors(broker, group="billing") == {"Default": 3, "alice": 1}
+    assert await cursors(broker, group="billing") == {"Default": 3, "alice": 1}
 
 
 @pytest.mark.parametrize("to", ["middle", -1, 99, datetime.min])  # noqa: DTZ901
@@ -262,8 +262,8 @@ async def test_a_group_starts_again_where_it_once_did(
     assert await client.groups.restart("orders", "billing") == 2
     assert await client.groups.restart("orders", "late") == 2
 
-    assert cursors(broker, group="billing") == {"Default": 0, "alice": 0}
-    assert cursors(broker, group="late") == {"Default": 2, "alice": 1}
+    assert await cursors(broker, group="billing") == {"Default": 0, "alice": 0}
+    assert await cursors(broker, group="late") == {"Default": 2, "alice": 1}
     with pytest.raises(GroupNotFound):
         await client.groups.restart("orders", "none")
     with pytest.raises(QueueNotFound):
@@ -280,8 +280,8 @@ async def test_a_group_starts_elsewhere_where_it_has_read_nothing_in_one_queue(
 
     assert await client.groups.resubscribe("orders", "billing", moment(clock)) == 1
 
-    assert cursors(broker, group="billing") == {"Default": 1, "alice": 1}
-    assert cursors(broker, "mails", group="billing") == {"Default": 1, "alice": 0}
+    assert await cursors(broker, group="billing") == {"Default": 1, "alice": 1}
+    assert await cursors(broker, "mails", group="billing") == {"Default": 1, "alice": 0}
     for groups in (client.groups, broker.groups):
         with pytest.raises(GroupNotFound):
             await groups.resubscribe("orders", "none", moment(clock))

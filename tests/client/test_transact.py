@@ -78,7 +78,7 @@ async def test_nothing_of_a_transaction_happens_without_its_lease(
         await client.transact(billing(delivery))
 
     assert caught.value.lease_id == delivery.lease_id
-    assert [queue.name for queue in broker.queues.list()] == ["orders"]
+    assert [queue.name for queue in await broker.queues.list()] == ["orders"]
 
 
 async def test_a_transaction_with_a_key_happens_once(

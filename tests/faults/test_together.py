@@ -197,10 +197,10 @@ async def assert_that_counters_agree(broker: Broker) -> None:
         stats = await broker.queues.stats(QUEUE)
     except QueueNotFound:
         return
-    kept = sum(p.end - p.start for p in broker.queues.partitions(QUEUE))
+    kept = sum(p.end - p.start for p in await broker.queues.partitions(QUEUE))
     behind = [
-        sum(lag.end - lag.cursor for lag in broker.groups.lag(QUEUE, group.group))
-        for group in broker.groups.list(QUEUE)
+        sum(lag.end - lag.cursor for lag in await broker.groups.lag(QUEUE, group.group))
+        for group in await broker.groups.list(QUEUE)
     ]
     assert stats.messages == kept
     assert stats.depth == max(behind, default=kept)

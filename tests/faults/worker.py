@@ -73,7 +73,7 @@ class Run:
             if done and ids and random.random() < 0.1:
                 await producer.push(name, partition, values, ids=True)
             n += size
-            while self._backlog() > ENOUGH:  # noqa: ASYNC110 - nobody announces it
+            while await self._backlog() > ENOUGH:  # noqa: ASYNC110 - nobody announces it
                 await asyncio.sleep(0.01)
 
     async def _consume_carefully(self, number: int) -> None:
@@ -126,11 +126,11 @@ class Run:
     async def drain(self) -> None:
         """Until every group is done with everything."""
         async with asyncio.timeout(DRAIN_SECONDS):
-            while self._backlog():  # noqa: ASYNC110 - nobody announces it
+            while await self._backlog():  # noqa: ASYNC110 - nobody announces it
                 await asyncio.sleep(0.02)
 
-    def _backlog(self) -> int:
-        return sum(lag.backlog for lag in self._broker.groups.list(SOURCE))
+    async def _backlog(self) -> int:
+        return sum(lag.backlog for lag in await self._broker.groups.list(SOURCE))
 
     async def audit(self) -> None:
         for queue in (SOURCE, TARGET):

@@ -33,8 +33,8 @@ class Scene:
 
     async def state_of(self, queue: str) -> str:
         """What a queue holds, and where its groups are."""
-        groups = self.broker.groups.list(queue)
-        lags = [list(self.broker.groups.lag(queue, each.group)) for each in groups]
+        groups = await self.broker.groups.list(queue)
+        lags = [list(await self.broker.groups.lag(queue, each.group)) for each in groups]
         summary = await self.broker.insight.queues.queue(queue)
         return repr((summary, groups, lags, await self.broker.dead_letters.list(queue)))
 

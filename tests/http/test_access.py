@@ -86,7 +86,7 @@ async def test_a_queue_that_is_not_ones_own_cannot_be_made_by_pushing(scene: Sce
     answer = await send(scene, "/api/v1/push", {"items": [{"queue": "new", "payload": 1}]})
 
     assert answer.status_code == 403
-    assert [queue.name for queue in scene.broker.queues.list()] == [OWN, OTHER]
+    assert [queue.name for queue in await scene.broker.queues.list()] == [OWN, OTHER]
 
 
 async def test_acks_of_ones_own_queue_and_another_are_denied_whole(scene: Scene) -> None:

@@ -133,7 +133,7 @@ async def test_who_shows_something_false_is_refused_and_nothing_is_written(
     assert answer.headers["www-authenticate"] == "Bearer"
     assert answer.json()["type"] == "Unauthenticated"
     assert token not in answer.text
-    assert broker.queues.list() == []
+    assert await broker.queues.list() == []
 
 
 async def test_a_public_key_cannot_be_used_as_a_secret(
@@ -170,7 +170,7 @@ async def test_without_the_keys_of_the_provider_the_door_stays_shut(
     answer = await push(app, **bearer(sign("RS256", headers={"kid": "one"})))
 
     assert answer.status_code == 503
-    assert broker.queues.list() == []
+    assert await broker.queues.list() == []
 
 
 @pytest.mark.parametrize(

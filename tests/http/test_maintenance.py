@@ -7,7 +7,7 @@ import pytest
 
 import skep
 from skep import Draft
-from skep.core.maintenance import ASIDE
+from skep.core.maintenance import BUFFER
 from tests.http.door import Hand
 
 TURNS = 2000
@@ -15,10 +15,10 @@ TURNS = 2000
 
 async def until_delivered(hand: Hand) -> None:
     for _ in range(TURNS):
-        if not hand.broker.maintenance.laying_aside:
+        if not hand.broker.maintenance.buffers:
             return
         await asyncio.sleep(0)
-    pytest.fail("what lies aside is never delivered")
+    pytest.fail("buffered messages are never delivered")
 
 
 async def switch(hand: Hand, on: bool, path: str = "maintenance") -> dict[str, object]:
@@ -26,7 +26,7 @@ async def switch(hand: Hand, on: bool, path: str = "maintenance") -> dict[str, o
     return answer
 
 
-async def test_a_push_in_maintenance_is_laid_aside(hand: Hand) -> None:
+async def test_a_push_in_maintenance_is_buffered(hand: Hand) -> None:
     await switch(hand, True)
 
     (pushed,) = await hand.push("orders", 1, transactionId="t")
@@ -37,7 +37,7 @@ async def test_a_push_in_maintenance_is_laid_aside(hand: Hand) -> None:
     assert (shown["maintenanceMode"], shown["bufferedMessages"]) == (True, 1)
 
 
-async def test_what_was_laid_aside_is_delivered_in_order_before_what_comes_later(
+async def test_what_was_buffered_is_delivered_in_order_before_what_comes_later(
     hand: Hand,
 ) -> None:
     await hand.push("orders", 0)
@@ -53,7 +53,7 @@ async def test_what_was_laid_aside_is_delivered_in_order_before_what_comes_later
     popped = await hand.pop("orders", batch=100)
     assert popped is not None
     assert [m["data"] for m in popped["messages"]] == list(range(10))
-    assert hand.broker.maintenance.aside == 0
+    assert hand.broker.maintenance.buffered == 0
 
 
 async def test_an_id_that_was_pushed_before_is_not_doubled(hand: Hand) -> None:
@@ -85,7 +85,7 @@ async def test_a_push_that_could_never_be_delivered_is_refused_whole(
 
     await hand.post("/api/v1/push", {"items": items}, expect=400)
 
-    assert hand.broker.maintenance.aside == 0
+    assert hand.broker.maintenance.buffered == 0
 
 
 async def test_a_transaction_that_pushes_is_refused_meanwhile(hand: Hand) -> None:
@@ -94,7 +94,7 @@ async def test_a_transaction_that_pushes_is_refused_meanwhile(hand: Hand) -> Non
 
     await hand.post("/api/v1/transaction", body, expect=503)
 
-    assert hand.broker.queues.list() == []
+    assert await hand.broker.queues.list() == []
 
 
 async def test_pops_in_maintenance_find_nothing(hand: Hand) -> None:
@@ -112,17 +112,17 @@ async def test_our_own_queue_is_not_shown(hand: Hand) -> None:
     await switch(hand, True)
     await hand.push("orders", 1)
 
-    assert [queue.name for queue in hand.broker.queues.list()] == []
+    assert [queue.name for queue in await hand.broker.queues.list()] == []
 
 
 async def test_a_restart_goes_on_where_it_was(tmp_path: Path) -> None:
     async with skep.open(tmp_path / "data") as queue:
         await queue.maintenance.set_pushing(True)
-        await queue.maintenance.lay_aside({"orders": [Draft(b"1"), Draft(b"2")]}, "alice")
+        await queue.maintenance.buffer({"orders": [Draft(b"1"), Draft(b"2")]}, "alice")
 
     async with skep.open(tmp_path / "data") as queue:
         assert queue.maintenance.pushing
-        assert queue.maintenance.aside == 2
+        assert queue.maintenance.buffered == 2
         await queue.maintenance.set_pushing(False)
         delivery = await queue.pop("orders", batch=9, wait=5)
 
@@ -137,4 +137,4 @@ async def test_the_switch_must_be_a_boolean(hand: Hand) -> None:
     refused = await hand.post("/api/v1/system/maintenance", {"enabled": "yes"}, expect=400)
 
     assert refused["field"] == "enabled"
-    assert ASIDE not in {queue.name for queue in hand.broker.queues.list()}
+    assert BUFFER not in {queue.name for queue in await hand.broker.queues.list()}

@@ -50,7 +50,7 @@ async def test_a_push_to_several_queues_is_whole_or_not_at_all(hand: Hand) -> No
 
     await hand.post("/api/v1/push", {"items": items}, expect=400)
 
-    assert hand.broker.queues.list() == []
+    assert await hand.broker.queues.list() == []
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ async def test_a_bad_push_is_refused_by_the_name_of_its_field(
 
     assert refused["field"] == field
     assert refused["error"].startswith(refused["field"])
-    assert hand.broker.queues.list() == []
+    assert await hand.broker.queues.list() == []
 
 
 async def test_deep_brackets_inside_a_text_are_not_nesting(hand: Hand) -> None:

@@ -118,7 +118,7 @@ async def test_a_configuration_that_cannot_be_is_refused_by_field_and_makes_no_q
 ) -> None:
     await client.refused("POST", "/api/v1/configure", field, json=body)
 
-    assert broker.queues.list() == []
+    assert await broker.queues.list() == []
 
 
 async def test_a_deleted_queue_is_gone_with_its_messages(client: Client, broker: Broker) -> None:
@@ -133,7 +133,7 @@ async def test_a_deleted_queue_is_gone_with_its_messages(client: Client, broker:
         "existed": True,
         "id": answer["queueId"],
     }
-    assert broker.queues.list() == []
+    assert await broker.queues.list() == []
 
 
 async def test_deleting_a_queue_that_is_not_there_is_no_error(client: Client) -> None:
@@ -182,4 +182,4 @@ async def test_changing_queues_needs_the_permission_and_the_queue(
     await client.ask(method, path, 403, **body)
 
     assert (await broker.queues.stats("orders")).messages == 1
-    assert broker.queues.get("orders").options == QueueOptions()
+    assert (await broker.queues.get("orders")).options == QueueOptions()

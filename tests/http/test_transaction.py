@@ -196,4 +196,4 @@ async def test_a_bad_transaction_is_refused_by_the_name_of_its_field(
     refused = await hand.post("/api/v1/transaction", body, expect=400)
 
     assert refused["field"] == field
-    assert hand.broker.queues.list() == []
+    assert await hand.broker.queues.list() == []

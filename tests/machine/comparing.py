@@ -13,11 +13,12 @@ PAGE = 1000
 def compare(subject: Subject, model: Model) -> None:
     """Ends, backlogs, leases, attempts, dead letters and counters."""
     broker, now = subject.broker, subject.clock.now()
-    ends = {p.name: (p.start, p.end) for p in broker.queues.partitions(QUEUE) if p.end}
+    partitions = subject.run(broker.queues.partitions(QUEUE))
+    ends = {p.name: (p.start, p.end) for p in partitions if p.end}
     assert ends == {name: (log.start, log.end) for name, log in model.logs.items() if log.end}
-    assert {lag.group for lag in broker.groups.list(QUEUE)} == set(model.groups)
+    assert {lag.group for lag in subject.run(broker.groups.list(QUEUE))} == set(model.groups)
     for group in model.groups:
-        lags = lags_of(broker, group)
+        lags = lags_of(subject, group)
         for partition, place in model.places(group).items():
             if place.log.end:
                 _compare_place(lags[partition], place, now)
@@ -33,8 +34,9 @@ def compare_payloads(subject: Subject, model: Model) -> None:
         assert kept == {o: (e.payload, e.chosen_id) for o, e in log.kept.items()}
 
 
-def lags_of(broker: Broker, group: str) -> dict[str, PartitionLag]:
-    return {lag.partition: lag for lag in broker.groups.lag(QUEUE, group)}
+def lags_of(subject: Subject, group: str) -> dict[str, PartitionLag]:
+    found = subject.run(subject.broker.groups.lag(QUEUE, group))
+    return {lag.partition: lag for lag in found}
 
 
 def _compare_place(lag: PartitionLag, place: Place, now: int) -> None:
@@ -65,7 +67,7 @@ def _compare_counters(subject: Subject, model: Model) -> None:
     stats = subject.run(broker.queues.stats(QUEUE))
     kept = sum(log.end - log.start for log in model.logs.values())
     behind = [
-        sum(lag.end - lag.cursor for lag in lags_of(broker, group).values())
+        sum(lag.end - lag.cursor for lag in lags_of(subject, group).values())
         for group in model.groups
     ]
     assert stats.messages == kept

@@ -1,5 +1,7 @@
 """Rules that deliver, move and remove, and let the time pass."""
 
+from collections.abc import Iterable
+
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
@@ -8,6 +10,7 @@ from skep import Delivery
 from skep.errors import MessageNotFound
 from skep.model.address import message_id
 from skep.model.names import to_datetime
+from skep.model.stats import PartitionStats
 from tests.machine.comparing import QUEUE, lags_of
 from tests.machine.place import SECOND
 from tests.machine.producing import ProducingMachine, got
@@ -57,7 +60,7 @@ class ConsumingMachine(ProducingMachine):
         if not names:
             return
         if isinstance(to, int):
-            ends = {p.name: p.end for p in self.subject.broker.queues.partitions(QUEUE)}
+            ends = {p.name: p.end for p in self._partitions()}
             to = min(to, *(end for name, end in ends.items() if partition in (None, name)))
         self.subject.run(
             self.subject.broker.groups.seek(QUEUE, group, to, partition=partition)  # type: ignore[arg-type]
@@ -70,7 +73,7 @@ class ConsumingMachine(ProducingMachine):
     @precondition(lambda self: self.deliveries)
     def sweep(self) -> None:
         cursors = {
-            name: [lags_of(self.subject.broker, group)[name].cursor for group in self.model.groups]
+            name: [lags_of(self.subject, group)[name].cursor for group in self.model.groups]
             for name in self.model.logs
         }
         removed = self.subject.run(self.subject.broker.sweep())
@@ -89,7 +92,7 @@ class ConsumingMachine(ProducingMachine):
     @rule(pick=picks, offset=st.integers(0, 12))
     @precondition(lambda self: self.model.logs)
     def delete_a_message(self, pick: int, offset: int) -> None:
-        numbers = {p.name: p.number for p in self.subject.broker.queues.partitions(QUEUE)}
+        numbers = {p.name: p.number for p in self._partitions()}
         partition = sorted(self.model.logs)[pick % len(self.model.logs)]
         call = self.subject.broker.messages.delete(message_id(numbers[partition], offset))
         if self.model.logs[partition].delete(offset):
@@ -166,6 +169,9 @@ class ConsumingMachine(ProducingMachine):
         )
         if delivery:
             self._remember(delivery, auto_ack, self.now + seconds * SECOND)
+
+    def _partitions(self) -> Iterable[PartitionStats]:
+        return self.subject.run(self.subject.broker.queues.partitions(QUEUE))
 
     def _pick_group(self, pick: int) -> str:
         return sorted(self.model.groups)[pick % len(self.model.groups)]

@@ -88,7 +88,7 @@ class QueueMachine(RuleBasedStateMachine):
     def nothing_differs(self) -> None:
         compare(self.subject, self.model)
         for group in self.model.groups:
-            for partition, lag in lags_of(self.subject.broker, group).items():
+            for partition, lag in lags_of(self.subject, group).items():
                 self.witness.cursor_is(group, partition, lag.cursor)
 
     @rule()
@@ -151,7 +151,7 @@ class QueueMachine(RuleBasedStateMachine):
         self, group: str, ready: set[str], *, complete: bool, full: bool
     ) -> None:
         """A partition that was ready and not served held nothing but deleted messages."""
-        lags = lags_of(self.subject.broker, group)
+        lags = lags_of(self.subject, group)
         for name in ready:
             place, cursor = self.model.place(group, name), lags[name].cursor
             passed = range(place.cursor, cursor)

@@ -110,5 +110,6 @@ def test_a_transaction_that_is_refused_makes_no_partition(queue: ConsumingMachin
 
     queue.transact_under_a_lost_lease(pick=0, some=messages(1, B))
 
-    names = [one.name for one in queue.subject.broker.queues.partitions("orders")]
+    partitions = queue.subject.run(queue.subject.broker.queues.partitions("orders"))
+    names = [one.name for one in partitions]
     assert names == [A]

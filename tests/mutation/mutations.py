@@ -20,6 +20,8 @@ DAMAGE = (
     "::test_damage_in_the_middle_is_refused_even_if_nobody_noted_what_was_synced"
 )
 
+SERVERS = "tests/postgres/test_consistency.py::test_"
+
 
 class Change(NamedTuple):
     """``old`` stands exactly once in the file."""
@@ -76,7 +78,7 @@ MUTATIONS = (
         (
             Change(
                 "store/round.py",
-                "        if (current.version if current else 0) != update.expected:\n"
+                "        if (current.revision if current else NO_STATE) != update.expected:\n"
                 "            return Stale()\n",
                 "",
             ),
@@ -99,8 +101,8 @@ MUTATIONS = (
         (
             Change(
                 "core/transact.py",
-                "if earlier := await self._store.find_outcome(once):",
-                "if earlier := None:",
+                "        earlier = await self._store.find_outcome(key)\n",
+                "        earlier = None\n",
             ),
             Change(
                 "store/round.py",
@@ -166,5 +168,96 @@ MUTATIONS = (
             ),
         )
         for mode in ("skip_any_corrupted_record", "point_in_time")
+    ),
+    Mutation(
+        "states of the same version are taken for the same state",
+        "tests/store/test_consumer.py"
+        "::test_an_update_that_is_based_on_another_write_of_the_same_version_is_stale",
+        (
+            Change(
+                "store/round.py",
+                "        if (current.revision if current else NO_STATE) != update.expected:\n",
+                "        if (current.version if current else 0) != update.expected.version:\n",
+            ),
+        ),
+    ),
+    Mutation(
+        "any live lease will do for an ack",
+        "tests/store/test_consumer.py::test_an_update_under_a_lease_needs_that_very_lease",
+        (
+            Change(
+                "store/round.py",
+                "return None if lease and lease.id == update.lease else Expired()",
+                "return None if lease else Expired()",
+            ),
+        ),
+    ),
+    Mutation(
+        "the configuration that a push relied on is not compared",
+        SERVERS + "what_is_pushed_after_encryption_was_enabled_elsewhere_is_encrypted",
+        (
+            Change("store/postgres/queries/write.sql", " AND q.version = a.version\n", "\n"),
+            Change("store/round.py", "if version == basis.version:", "if version is not None:"),
+        ),
+    ),
+    Mutation(
+        "how much was pushed to a queue is not compared with its capacity",
+        SERVERS + "a_queue_never_takes_more_than_fits_from_both_servers_together",
+        (
+            Change(
+                "store/round.py",
+                "return pushed + capacity.messages <= capacity.total",
+                "return pushed >= 0",
+            ),
+        ),
+    ),
+    Mutation(
+        "the maintenance mode that a push relied on is not compared",
+        SERVERS + "maintenance_keeps_the_order_of_a_producer_that_alternates",
+        (
+            Change(
+                "store/postgres/queries/write.sql",
+                "        AND NOT EXISTS (SELECT FROM present))::integer;",
+                "        )::integer;",
+            ),
+            Change(
+                "store/round.py",
+                "self._entry_version(at.space, at.key) == at.version for at in change.based_on",
+                "at.version >= 0 for at in change.based_on",
+            ),
+        ),
+    ),
+    Mutation(
+        "a refusal is answered although another server applied the transaction",
+        SERVERS + "a_transaction_that_another_server_applies_meanwhile_gets_its_answer",
+        (
+            Change(
+                "core/transact.py",
+                "            except (Conflict, NotFound):\n",
+                "            except ZeroDivisionError:\n",
+            ),
+        ),
+    ),
+    Mutation(
+        "what other servers did is not asked for",
+        SERVERS + "what_is_read_after_a_commit_elsewhere_includes_it",
+        (
+            Change(
+                "core/following.py",
+                "        if not self._store.has_peers:\n            return\n",
+                "        return\n",
+            ),
+        ),
+    ),
+    Mutation(
+        "a queue of the same name is taken for the queue that was deleted elsewhere",
+        SERVERS + "a_queue_that_is_created_again_is_another_queue_at_every_server",
+        (
+            Change(
+                "core/catalogue.py",
+                "            found = self.by_number.get(stored.number)\n            if found",
+                "            found = self.queues.get(stored.name)\n            if found",
+            ),
+        ),
     ),
 )

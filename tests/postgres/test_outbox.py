@@ -382,20 +382,20 @@ async def until_asked(queue: Broker) -> None:
 async def test_it_waits_while_pushing_is_in_maintenance(
     queue: Broker, sql: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rests, said = queue._outbox._rests, list[bool]()
+    on_duty, asked = queue._outbox._on_duty, list[bool]()
 
-    def listen() -> bool:
-        said.append(rests())
-        return said[-1]
+    async def listen() -> bool:
+        asked.append(await on_duty())
+        return asked[-1]
 
-    async def has_asked_twice() -> bool:
-        return len(said) >= 2
+    async def has_asked_thrice() -> bool:
+        return len(asked) >= 3
 
-    monkeypatch.setattr(queue._outbox, "_rests", listen)
+    monkeypatch.setattr(queue._outbox, "_on_duty", listen)
     await queue.maintenance.set_pushing(True)
     await enqueue(sql, "1")
-    said.clear()
-    await until(has_asked_twice)
+    asked.clear()
+    await until(has_asked_thrice)
     waiting = await sql.fetchval(WAITING)
 
     await queue.maintenance.set_pushing(False)

@@ -133,7 +133,7 @@ async def test_a_queue_that_one_configured_is_not_made_anew_by_the_other(
 
     await other.push("orders", drafts(b"1"))
 
-    assert other.queues.get("orders").options.lease_time == 7
+    assert (await other.queues.get("orders")).options.lease_time == 7
 
 
 async def test_a_queue_that_one_removed_is_new_at_the_other(queue: Broker, other: Broker) -> None:
@@ -250,7 +250,7 @@ async def test_who_asks_for_what_is_gone_everywhere_is_told(queue: Broker, other
     await other.catch_up()
 
     with pytest.raises(QueueNotFound):
-        other.queues.get("orders")
+        await other.queues.get("orders")
 
 
 async def test_what_was_committed_without_an_answer_is_delivered_all_the_same(

@@ -14,7 +14,7 @@ from skep.model.change import (
     IdempotencyKey,
     Outcome,
 )
-from skep.model.consumer import Consumer, Lease
+from skep.model.consumer import Consumer, Lease, Revision
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
 from skep.model.names import SECOND, Instant, LeaseId, Offset
 from skep.model.queue import Partition, Queue, Subscription
@@ -106,15 +106,16 @@ def update(
     state: Consumer,
     *,
     group: str = "billing",
-    under_lease: bool = False,
+    under: str | None = None,
 ) -> ConsumerUpdate:
+    """Replace the state of the version ``expected``, ``under`` a lease."""
     return ConsumerUpdate(
         queue=partition.queue,
         partition=partition.number,
         group=group,
-        expected=expected,
+        expected=Revision(expected, 0),
         state=state,
-        under_lease=under_lease,
+        lease=LeaseId(under) if under else None,
     )
 
 

@@ -50,6 +50,7 @@ async def test_a_queue_gets_a_number_and_the_time_of_the_stores_clock(
         namespace="shop",
         task="bill",
         created_at=clock.now(),
+        version=made.version,
     )
     assert await store.queues() == [made]
 

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from skep.model.change import Applied, Change, Expired, Gone, Stale
-from skep.model.consumer import Consumer, Failure
+from skep.model.consumer import Consumer, Failure, Revision
 from skep.model.names import SECOND
 from skep.model.queue import Partition, Queue, Subscription
 from skep.store.protocol import Store, StoredConsumer
@@ -31,11 +31,9 @@ def change(
     state: Consumer,
     *,
     group: str = "billing",
-    under_lease: bool = False,
+    under: str | None = None,
 ) -> Change:
-    return Change(
-        consumers=(update(partition, expected, state, group=group, under_lease=under_lease),)
-    )
+    return Change(consumers=(update(partition, expected, state, group=group, under=under),))
 
 
 async def test_the_first_update_of_a_group_expects_version_zero(
@@ -196,9 +194,7 @@ async def test_an_update_under_a_lease_is_applied_while_the_lease_lasts(
     await commit_one(store, change(alice, 0, Consumer(version=1, lease=lease(until))))
     clock.set(until - 1)
 
-    outcome = await commit_one(
-        store, change(alice, 1, Consumer(version=2, cursor=1), under_lease=True)
-    )
+    outcome = await commit_one(store, change(alice, 1, Consumer(version=2, cursor=1), under="a"))
 
     assert outcome == APPLIED
     assert await consumer(store, alice) == Consumer(version=2, cursor=1)
@@ -212,9 +208,7 @@ async def test_an_update_under_a_lease_is_refused_from_the_instant_it_ends(
     await commit_one(store, change(alice, 0, held))
     clock.set(until)
 
-    outcome = await commit_one(
-        store, change(alice, 1, Consumer(version=2, cursor=1), under_lease=True)
-    )
+    outcome = await commit_one(store, change(alice, 1, Consumer(version=2, cursor=1), under="a"))
 
     assert outcome == Expired()
     assert await consumer(store, alice) == held
@@ -225,9 +219,7 @@ async def test_an_update_under_a_lease_is_refused_if_nobody_holds_one(
 ) -> None:
     await commit_one(store, change(alice, 0, Consumer(version=1)))
 
-    outcome = await commit_one(
-        store, change(alice, 1, Consumer(version=2, cursor=1), under_lease=True)
-    )
+    outcome = await commit_one(store, change(alice, 1, Consumer(version=2, cursor=1), under="a"))
 
     assert outcome == Expired()
     assert await consumer(store, alice) == Consumer(version=1)
@@ -257,7 +249,7 @@ async def test_the_lease_that_counts_is_the_present_one_not_the_one_written(
     clock.advance(2)
     prolonged = Consumer(version=2, lease=lease(clock.now() + 60 * SECOND))
 
-    outcome = await commit_one(store, change(alice, 1, prolonged, under_lease=True))
+    outcome = await commit_one(store, change(alice, 1, prolonged, under="a"))
 
     assert outcome == Expired()
 
@@ -270,8 +262,8 @@ async def test_a_lease_given_earlier_in_the_same_commit_counts(
     done = await store.commit(
         [
             change(alice, 0, taken),
-            change(alice, 1, Consumer(version=2, cursor=1), under_lease=True),
-            change(alice, 2, Consumer(version=3, cursor=2), under_lease=True),
+            change(alice, 1, Consumer(version=2, cursor=1), under="a"),
+            change(alice, 2, Consumer(version=3, cursor=2), under="a"),
         ]
     )
 
@@ -288,7 +280,7 @@ async def test_an_expired_update_takes_the_pushes_of_its_change_with_it_and_no_o
     clock.advance(1)
     late = Change(
         appends=(append(bob, columns(b"late")),),
-        consumers=(update(alice, 1, Consumer(version=2), under_lease=True),),
+        consumers=(update(alice, 1, Consumer(version=2), under="a"),),
     )
 
     done = await store.commit([late, push(bob, b"other")])
@@ -384,3 +376,30 @@ async def test_an_update_for_a_deleted_queue_is_not_applied(
     assert not isinstance(late, Applied)
     assert new == Gone()
     assert list(await store.consumers(orders.number)) == []
+
+
+async def test_an_update_that_is_based_on_another_write_of_the_same_version_is_stale(
+    store: Store, alice: Partition
+) -> None:
+    theirs = Consumer(version=1, cursor=1, token=5)
+    await commit_one(store, Change(consumers=(update(alice, 0, theirs),)))
+    built_on_ours = replace(
+        update(alice, 1, Consumer(version=2, cursor=9)), expected=Revision(1, 6)
+    )
+
+    outcome = await commit_one(store, Change(consumers=(built_on_ours,)))
+
+    assert outcome == Stale()
+    assert await consumer(store, alice) == theirs
+
+
+async def test_an_update_under_a_lease_needs_that_very_lease(
+    store: Store, clock: ManualClock, alice: Partition
+) -> None:
+    held = Consumer(version=1, run_end=1, lease=lease(clock.now() + 30 * SECOND, "theirs"))
+    await commit_one(store, Change(consumers=(update(alice, 0, held),)))
+
+    refused = await commit_one(store, change(alice, 1, Consumer(version=2), under="ours"))
+    applied = await commit_one(store, change(alice, 1, Consumer(version=2), under="theirs"))
+
+    assert (refused, applied) == (Expired(), APPLIED)

@@ -10,7 +10,7 @@ from skep.model.consumer import Consumer
 from skep.model.names import SECOND
 from skep.model.queue import Partition, Queue, Removal
 from skep.model.segment import DELETED, ENCRYPTED
-from skep.store.protocol import Store
+from skep.store.protocol import Store, Truncation
 from skep.testing.clock import ManualClock
 from tests.store.build import (
     TRACE,
@@ -41,7 +41,9 @@ from tests.store.build import (
 )
 
 
-async def truncate(store: Store, partition: Partition, before: int, kind: str = "age") -> Removal:
+async def truncate(
+    store: Store, partition: Partition, before: int, kind: str = "age"
+) -> Truncation:
     return await store.truncate(partition.queue, partition.number, before, kind=kind)
 
 
@@ -201,20 +203,42 @@ async def test_the_history_tells_what_was_removed_newest_first(
     await push_each(store, alice, b"a", b"b", b"c")
     await push_each(store, bob, b"d")
 
-    first = await truncate(store, alice, 1, "retention")
+    await truncate(store, alice, 1, "retention")
     clock.advance(1)
-    second = await truncate(store, bob, 1, "completed_retention")
-    third = await truncate(store, alice, 3, "retention")
+    await truncate(store, bob, 1, "completed_retention")
+    await truncate(store, alice, 3, "retention")
 
-    assert first == Removal(
-        queue=orders.number,
-        partition=alice.number,
-        kind="retention",
-        messages=1,
-        executed_at=clock.now() - SECOND,
-    )
-    assert await store.removals(orders.number, limit=9) == [third, second, first]
-    assert await store.removals(orders.number, limit=2) == [third, second]
+    def removal(partition: Partition, kind: str, messages: int, executed_at: int) -> Removal:
+        return Removal(
+            queue=orders.number,
+            partition=partition.number,
+            kind=kind,
+            messages=messages,
+            executed_at=executed_at,
+        )
+
+    now = clock.now()
+    expected = [
+        removal(alice, "retention", 2, now),
+        removal(bob, "completed_retention", 1, now),
+        removal(alice, "retention", 1, now - SECOND),
+    ]
+    assert await store.removals(orders.number, limit=9) == expected
+    assert await store.removals(orders.number, limit=2) == expected[:2]
+
+
+async def test_a_truncation_returns_where_the_partition_starts_whoever_moved_it(
+    store: Store, clock: ManualClock, alice: Partition
+) -> None:
+    await push_each(store, alice, b"a", b"b")
+    clock.advance(1)
+    await push_each(store, alice, b"c")
+
+    first = await truncate(store, alice, 2)
+    again = await truncate(store, alice, 2)
+
+    assert (first.messages, first.start, first.first_at) == (2, 2, clock.now())
+    assert (again.messages, again.start, again.first_at) == (0, 2, clock.now())
 
 
 async def test_a_line_of_history_may_be_written_for_what_left_by_another_way(

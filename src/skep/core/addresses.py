@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from skep.core.catalogue import Catalogue
+from skep.core.following import Following
 from skep.core.holding import Held
 from skep.core.reading import Reading
 from skep.core.state import PartitionState
@@ -16,37 +17,47 @@ from skep.store.protocol import Store
 
 
 class Addresses:
-    def __init__(self, store: Store, catalogue: Catalogue, reading: Reading) -> None:
+    def __init__(
+        self, store: Store, catalogue: Catalogue, following: Following, reading: Reading
+    ) -> None:
         self._store = store
         self._catalogue = catalogue
+        self._following = following
         self._reading = reading
 
-    def partition(self, number: int) -> tuple[str, str] | None:
-        """The names of the queue and the partition with a number."""
+    def names(self, number: int) -> tuple[str, str] | None:
+        """The names of the queue and the partition with a number, as far as is known here."""
         found = self._catalogue.partitions.get(number)
         return None if found is None else (found.queue.config.name, found.name)
 
-    def queues_of_lease(self, lease_id: LeaseId) -> set[str]:
+    async def partition(self, number: int) -> tuple[str, str] | None:
+        """The names of the queue and the partition with a number."""
+        return await self._following.find(lambda: self.names(number))
+
+    async def queues_of_lease(self, lease_id: LeaseId) -> set[str]:
         """The queues that a lease holds something of."""
-        return {group.queue.config.name for group, _ in self._catalogue.holdings.of(lease_id)}
+        return {group.queue.config.name for group, _ in await self._places(lease_id)}
 
-    def group_of_lease(self, lease_id: LeaseId) -> str | None:
-        return next((group.name for group, _ in self._catalogue.holdings.of(lease_id)), None)
+    async def group_of_lease(self, lease_id: LeaseId) -> str | None:
+        return next((group.name for group, _ in await self._places(lease_id)), None)
 
-    def lease_on(self, partition: int, leases: Sequence[LeaseId]) -> LeaseId | None:
+    async def lease_on(self, partition: int, leases: Sequence[LeaseId]) -> LeaseId | None:
         """Which of some leases holds a partition."""
-        return next((lease for lease in leases if self._held(lease, partition)), None)
+        for lease in leases:
+            if await self._held(lease, partition):
+                return lease
+        return None
 
-    def held(self, lease_id: LeaseId, partition: int) -> list[Offset]:
+    async def held(self, lease_id: LeaseId, partition: int) -> list[Offset]:
         """The offsets of a partition that a lease holds and that are not settled."""
-        place = self._held(lease_id, partition)
+        place = await self._held(lease_id, partition)
         return [] if place is None else _open(place)
 
-    def all_held(self, lease_id: LeaseId) -> list[tuple[int, Offset]]:
+    async def all_held(self, lease_id: LeaseId) -> list[tuple[int, Offset]]:
         """All that a lease holds and that is not settled, as partition and offset."""
         return [
             (place[1].number, offset)
-            for place in self._catalogue.holdings.of(lease_id)
+            for place in await self._places(lease_id)
             for offset in _open(place)
         ]
 
@@ -57,18 +68,21 @@ class Addresses:
 
         Mostly they are what the lease holds, and that is in memory.
         """
-        known = self._catalogue.partitions.get(partition)
+        held = await self._held(lease_id, partition)
+        known = await self._following.find(lambda: self._catalogue.partitions.get(partition))
         if known is None:
             return [None] * len(transaction_ids)
-        held = self._held(lease_id, partition)
         here = _by_id(await self._run(held)) if held else {}
         return [
             here[chosen] if chosen in here else await self._look_up(known, chosen)
             for chosen in transaction_ids
         ]
 
-    def _held(self, lease_id: LeaseId, partition: int) -> Held | None:
-        places = self._catalogue.holdings.of(lease_id)
+    async def _places(self, lease_id: LeaseId) -> Sequence[Held]:
+        return await self._following.find(lambda: self._catalogue.holdings.of(lease_id))
+
+    async def _held(self, lease_id: LeaseId, partition: int) -> Held | None:
+        places = await self._places(lease_id)
         return next((place for place in places if place[1].number == partition), None)
 
     async def _run(self, held: Held) -> list[Segment]:
@@ -84,7 +98,9 @@ class Addresses:
             number, offset = address_of(UUID(chosen))
         except (ValueError, Invalid):
             return await self._store.find_offset(partition.number, chosen)
-        if number == partition.number and partition.start <= offset < partition.end:
+        if number == partition.number and await self._following.find(
+            lambda: partition.start <= offset < partition.end
+        ):
             return offset
         return await self._store.find_offset(partition.number, chosen)
 

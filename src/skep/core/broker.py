@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from skep.core.addresses import Addresses
+from skep.core.capacity import FillLevel
 from skep.core.catalogue import Catalogue
 from skep.core.claim import Claiming
 from skep.core.committer import Committer
@@ -26,27 +27,29 @@ from skep.core.limits import Limits
 from skep.core.maintenance import Maintenance
 from skep.core.messages import Messages
 from skep.core.meter import Meter
+from skep.core.mode import MaintenanceMode
 from skep.core.outbox import Outbox
 from skep.core.pipelines import Pipelines
 from skep.core.pop import Popping, PopRequest
+from skep.core.publishing import Publishing
 from skep.core.push import Batch, Pushing
 from skep.core.queues import Queues
 from skep.core.readers import Readers
 from skep.core.reading import Reading
 from skep.core.settle import Settling
 from skep.core.staging import Staging
-from skep.core.state import Room
 from skep.core.streams import Streams
 from skep.core.sweeper import Sweeper
 from skep.core.take import Taking
 from skep.core.traces import Traces
-from skep.core.transact import Transacting
-from skep.errors import Invalid, QueueNotFound
-from skep.model.change import Applied, Change, Outcome
+from skep.core.transact import Transacting, key_of
+from skep.errors import Invalid
+from skep.model.change import IdempotencyKey
 from skep.model.message import Delivery, Draft, Message, Receipt
 from skep.model.names import QUEUE_MODE, LeaseId, check_count, check_label, check_name, to_datetime
 from skep.model.operation import (
     Operation,
+    Push,
     Settlement,
     Transaction,
     Verdict,
@@ -93,35 +96,40 @@ class Broker:
         self._follow_interval = follow_interval
         catalogue = self._catalogue = Catalogue(store, cache_bytes=limits.cache_bytes)
         meter = Meter(store.clock, catalogue)
-        following = self._following = Following(store, catalogue)
+        following = self._following = Following(store, catalogue, meter.forget_letters)
         committer = self._committer = Committer(
             store, meter.follow, following.explain, capacity=limits.pending_bytes
         )
         reading = Reading(store, catalogue, keys)
+        mode = self._mode = MaintenanceMode(store, following)
+        level = FillLevel(store, following)
         evicting = Evicting(store, catalogue, committer, reading)
         claiming = Claiming(store.clock, catalogue, reading)
-        self._pushing = Pushing(store, catalogue, keys)
-        self._settling = Settling(store.clock, catalogue, random or Random())
+        self._pushing = Pushing(store, catalogue, following, committer, mode, level, keys)
+        self._settling = Settling(store, catalogue, random or Random())
         self._transacting = Transacting(
-            store, committer, following, self._pushing, self._settling, reading, limits
+            store, committer, following, self._pushing, self._settling, mode, limits
         )
-        self.queues = Queues(store, catalogue, committer)
+        self.queues = Queues(store, catalogue, following, committer)
         self.groups = Groups(store, catalogue, committer, following)
-        taking = Taking(store.clock, catalogue, committer, claiming, evicting, limits)
+        taking = Taking(store.clock, catalogue, committer, claiming, evicting, mode, limits)
         self._popping = Popping(store, catalogue, following, self.queues, self.groups, taking)
-        self.addresses = Addresses(store, catalogue, reading)
+        self.addresses = Addresses(store, catalogue, following, reading)
         self.streams = Streams(store, self._transacting, self.addresses)
-        self.messages = Messages(store, catalogue, reading, limits)
+        self.messages = Messages(store, catalogue, following, reading, limits)
         self.journal = Journal(store, catalogue, following)
         self.journal_reading = JournalReading(store, catalogue, following, reading)
         self.readers = Readers(store, self.journal, committer)
         self.pipelines = Pipelines(store, committer)
-        self.dead_letters = DeadLetters(store, catalogue, committer, reading, limits)
-        self.traces = Traces(store, catalogue, committer, self.messages, reading, limits)
+        self.dead_letters = DeadLetters(
+            store, catalogue, following, committer, reading, mode, keys, limits
+        )
+        self.traces = Traces(store, catalogue, following, committer, self.messages, reading, limits)
         self._latencies = LatencyLog(store, committer, meter.latencies)
         self.insight = Insight(
             store,
             catalogue,
+            following,
             committer,
             meter,
             reading,
@@ -132,17 +140,32 @@ class Broker:
             limits,
         )
         self.giving_up = GivingUp(store.clock, catalogue, committer, self.insight.observing)
-        self.maintenance = Maintenance(store, catalogue, self, limits)
-        following.when_changed(self.maintenance.SPACE, self.maintenance.load)
-        self._outbox = Outbox(
-            store, self._push_enqueued, lambda: self.maintenance.laying_aside, limits
+        self.maintenance = Maintenance(
+            store,
+            catalogue,
+            following,
+            committer,
+            mode,
+            level,
+            self._pushing,
+            self._transacting,
+            self,
+            limits,
         )
+        self._outbox = Outbox(store, self._pushing, mode, limits)
         self.staging = Staging(
-            store, catalogue, committer, keys, limits, lambda: self.maintenance.laying_aside
+            store,
+            catalogue,
+            following,
+            committer,
+            mode,
+            Publishing(store, catalogue, following, committer, level, keys, limits),
+            limits,
         )
         self._sweeper = Sweeper(
             store,
             catalogue,
+            following,
             self.queues,
             evicting,
             self.staging,
@@ -218,34 +241,8 @@ class Broker:
         """
         self._check_open()
         batch = Batch(queue, drafts, self._limits)
-        producer = check_label("producer", producer)
-        appends = self._pushing.known(batch, producer)
-        if appends is None:
-            outcome = await self._push_carefully(batch, producer)
-        else:
-            outcome = await self._committer.submit(Change(appends=appends), weight=batch.weight)
-            if not isinstance(outcome, Applied) and self._store.shared:
-                # Another server has removed the queue, which is known here by now.
-                outcome = await self._push_carefully(batch, producer)
-        if not isinstance(outcome, Applied):
-            raise QueueNotFound(queue)
-        return batch.receipts(outcome.appended)
-
-    async def _push_enqueued(self, batch: Batch, rows: tuple[int, ...]) -> Outcome:
-        return await self._push_carefully(batch, None, outbox=rows)
-
-    async def _push_carefully(
-        self, batch: Batch, producer: str | None, *, outbox: tuple[int, ...] = ()
-    ) -> Outcome:
-        """Push where something has to be made, counted or encrypted first."""
-        self._committer.check(batch.weight)
-        await self._pushing.check(batch)
-        state, appends = await self._pushing.prepare(batch, producer)
-        room = Room()
-        await self._pushing.take_room(state, batch, room)
-        return await self._committer.submit(
-            Change(appends=tuple(appends), outbox=outbox), room.give_back, weight=batch.weight
-        )
+        applied = await self._pushing.push(batch, check_label("producer", producer))
+        return batch.receipts(applied.appended)
 
     async def pop(
         self,
@@ -320,8 +317,8 @@ class Broker:
         self._check_open()
         lease_id = lease_id_of(lease)
         check_count("seconds", seconds, least=1, most=self._limits.lease_seconds)
-        _, until = await self._transacting.decide(
-            lambda plan: self._settling.extend(plan, lease_id, seconds)
+        until = await self._transacting.decide(
+            lease_id, lambda plan: self._settling.extend(plan, lease_id, seconds)
         )
         return to_datetime(until)
 
@@ -330,18 +327,29 @@ class Broker:
         operations: Sequence[Operation],
         *,
         required_leases: Sequence[str] = (),
-        idempotency_key: str | None = None,
+        idempotency_key: str | IdempotencyKey | None = None,
         producer: str | None = None,
     ) -> Transaction:
         """Do several things together or not at all.
 
         Every lease named must be alive when it is committed. With an ``idempotency_key`` a
-        repetition changes nothing and gets the first answer, for a day.
+        repetition changes nothing and gets the first answer, for a day. A key that is a string
+        stands for these operations; an ``IdempotencyKey`` has a fingerprint of its own.
         """
         self._check_open()
+        key = idempotency_key
+        if key is not None and not isinstance(key, IdempotencyKey):
+            key = key_of(key, operations, required_leases)
         return await self._transacting.run(
-            operations, required_leases=required_leases, key=idempotency_key, producer=producer
+            operations, required_leases=required_leases, key=key, producer=producer
         )
+
+    async def find_transaction(
+        self, key: IdempotencyKey, pushes: Sequence[Push]
+    ) -> Transaction | None:
+        """The first answer to a transaction with these pushes, if its key was used before."""
+        self._check_open()
+        return await self._transacting.find(key, pushes)
 
     # The whole.
 
@@ -369,10 +377,9 @@ class Broker:
 
     async def _settle(self, lease_id: LeaseId, verdicts: Sequence[Verdict] | None) -> Settlement:
         self._check_open()
-        _, settlement = await self._transacting.decide(
-            lambda plan: self._settling.ack(plan, lease_id, verdicts)
+        return await self._transacting.decide(
+            lease_id, lambda plan: self._settling.ack(plan, lease_id, verdicts)
         )
-        return settlement
 
     def _check_open(self) -> None:
         self._catalogue.check_open()

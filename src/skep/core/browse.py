@@ -9,6 +9,7 @@ from itertools import count
 from uuid import UUID
 
 from skep.core.catalogue import Catalogue
+from skep.core.following import Following, current
 from skep.core.limits import Limits
 from skep.core.observe import Observing
 from skep.core.track import JournalTrack, PartitionTrack, Place, Track, begin, decode_place
@@ -64,9 +65,11 @@ class Browsing:
         self,
         store: Store,
         catalogue: Catalogue,
+        following: Following,
         observing: Observing,
         limits: Limits,
     ) -> None:
+        self._following = following
         self._store = store
         self._catalogue = catalogue
         self._observing = observing
@@ -77,6 +80,7 @@ class Browsing:
         self._catalogue.check_open()
         return await self._observing.message(message_id)
 
+    @current
     async def page(
         self,
         queues: Iterable[Queue],

@@ -54,7 +54,12 @@ class TailCache:
         tail = self._tails.get(partition)
         if tail and tail[0].start <= offset < tail[-1].end:
             index = bisect.bisect_right(tail, offset, key=_start) - 1
-            return until_enough(tail[index:], offset, messages=messages, size=size)
+            found = until_enough(tail[index:], offset, messages=messages, size=size)
+            # What another server appended behind it is not here.
+            is_enough = found[-1] is not tail[-1] or found[-1].end - offset >= messages
+            if is_enough or sum(segment.size for segment in found) >= size:
+                return found
+            return []
         read = self._read.get(partition)
         if read and read.start <= offset and read.end - offset >= messages:
             return [read]

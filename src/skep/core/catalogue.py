@@ -23,6 +23,10 @@ class Catalogue(Known):
         self._store = store
         self._making = Locks[str]()
         self._removing = asyncio.Lock()
+        self.loading = asyncio.Lock()
+        """Held while something is read from the store and applied here: what another server does
+        in between must not be applied in between, because it may be about what is not known yet.
+        """
         self._births = Births(self._make_partitions)
 
     async def load(self) -> None:
@@ -30,10 +34,13 @@ class Catalogue(Known):
             await self.load_queue(config)
 
     async def load_queue(self, config: Queue) -> QueueState:
-        """Know a queue with all that the store has of it; it may be more than its name."""
+        """Know a queue with all that the store has of it; it may be more than its name.
+
+        To be called with ``loading`` held.
+        """
         queue = self.add_queue(config)
         for partition in await self._store.partitions(config.number):
-            self.partitions[partition.number] = queue.add(partition)
+            self._merge(queue, partition)
         for subscription in await self._store.subscriptions(config.number):
             queue.groups.setdefault(subscription.group, GroupState(queue, subscription))
         now = self._store.clock.now()
@@ -75,9 +82,9 @@ class Catalogue(Known):
             if found is None:
                 namespace, task = labels_of(name)
                 config = Queue(number=0, name=name, namespace=namespace, task=task)
-                stored = await self._store.put_queue(config, replace=False)
-                # Another server may have made it, and told of it, meanwhile.
-                found = self.queues.get(name) or await self.load_queue(stored)
+                async with self.loading:
+                    stored = await self._store.put_queue(config, replace=False)
+                    found = self.by_number.get(stored.number) or await self.load_queue(stored)
         return found
 
     async def configure(self, config: Queue) -> QueueState:
@@ -86,30 +93,27 @@ class Catalogue(Known):
         return await to_the_end(self._configure(config))
 
     async def _configure(self, config: Queue) -> QueueState:
-        async with self._making.of(config.name):
+        async with self._making.of(config.name), self.loading:
             stored = await self._store.put_queue(config)
-            found = self.queues.get(config.name)
+            # One of the same name that is known here may be another, deleted elsewhere.
+            found = self.by_number.get(stored.number)
             if found is None:
                 return await self.load_queue(stored)
             self.reconfigure(found, stored)
         return found
 
-    async def ensure_partitions(
-        self, queue: QueueState, names: Iterable[str]
-    ) -> dict[str, PartitionState]:
-        """Partitions by name, made where there is none."""
-        names = list(names)
+    async def ensure_partitions(self, queue: QueueState, names: Iterable[str]) -> bool:
+        """Create the partitions of a queue that it has not; False if the queue is gone."""
         missing = [name for name in names if name not in queue.partitions]
         if missing:
             await self._births.of(queue, missing)
-        if any(name not in queue.partitions for name in names):
-            raise QueueNotFound(queue.config.name)
-        return {name: queue.partitions[name] for name in names}
+        return all(name in queue.partitions for name in missing)
 
     async def _make_partitions(self, queue: QueueState, names: list[str]) -> None:
-        found = await self._store.create_partitions(queue.config.number, names)
-        for made in found if self.is_known(queue) else ():
-            self.adopt(queue, made)
+        async with self.loading:
+            found = await self._store.create_partitions(queue.config.number, names)
+            for made in found if self.is_known(queue) else ():
+                self.adopt(queue, made)
 
     async def add_first_contact(
         self, queue: QueueState, subscription: Subscription, seeds: Sequence[StoredConsumer]
@@ -133,14 +137,12 @@ class Catalogue(Known):
             self._set_changing(partition, True)
             try:
                 queue = partition.queue.config.number
-                removal = await self._store.truncate(queue, partition.number, before, kind=kind)
-                if removal.messages:
-                    start = partition.start + removal.messages
-                    rest = await self._store.read(partition.number, start, messages=1, size=1)
-                    partition.truncate(start, rest[0].created_at if rest else 0)
+                done = await self._store.truncate(queue, partition.number, before, kind=kind)
+                if done.start > partition.start:
+                    partition.truncate(done.start, done.first_at)
             finally:
                 self._set_changing(partition, False)
-        return removal.messages
+        return done.messages
 
     def _set_changing(self, partition: PartitionState, changing: bool) -> None:
         partition.changing = changing
@@ -156,7 +158,9 @@ class Catalogue(Known):
             queue = self.queue(name)
             self.drop_queue(queue)
             with self._unless_it_fails(queue.config.number):
-                await self._store.delete_queue(queue.config.number)
+                existed = await self._store.delete_queue(queue.config.number)
+            if not existed:
+                raise QueueNotFound(name)
 
     async def forget_group(self, group: GroupState) -> None:
         self.drop_group(group)

@@ -92,7 +92,7 @@ class Claiming:
                 next_at=_next_at(segments, partition, end, now),
             )
         known = group.consumers.get(partition.number)
-        update = group.update(partition, state, expected=consumer.version)
+        update = group.update(partition, state, expected=consumer.revision)
         truncated = leases.missed(known, partition.start) if known else 0
         ages = ages_of(ripe) if state.lease else UNKNOWN
         return Claim(group, partition, update, messages, truncated, ages)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from skep.errors import Closed, Corrupted, Overloaded, SkepError
-from skep.model.change import Change, Commit, Outcome, Unreadable
+from skep.model.change import Applied, Change, Commit, Outcome, Unreadable
 from skep.store.protocol import Store
 
 ROUND_BYTES = 4 << 20
@@ -21,7 +21,7 @@ class _Submission(msgspec.Struct, gc=False):
     change: Change
     weight: int
     outcome: asyncio.Future[Outcome]
-    settled: Callable[[], None] | None
+    settled: Callable[[bool], None] | None
 
 
 class Committer:
@@ -54,14 +54,14 @@ class Committer:
     def submit(
         self,
         change: Change,
-        settled: Callable[[], None] | None = None,
+        settled: Callable[[bool], None] | None = None,
         *,
         weight: int | None = None,
     ) -> asyncio.Future[Outcome]:
         """The outcome of the change, once it is durable; ``weight`` if it is known already.
 
-        ``settled`` is called in any case when the change is committed or has failed, also if
-        nobody waits for the outcome any more, and if it is not taken at all.
+        ``settled`` is always called once the change was applied or not, with which of the two,
+        before any caller resumes: also if no caller waits any more, and if it is not accepted.
         """
         if weight is None:
             weight = change.weight
@@ -69,7 +69,7 @@ class Committer:
             self.check(weight)
         except BaseException:
             if settled:
-                settled()
+                settled(False)
             raise
         self._bytes += weight
         outcome = asyncio.get_running_loop().create_future()
@@ -118,13 +118,15 @@ class Committer:
         else:
             if self._store.shared:
                 await self._explain(changes, commit)
-            self._settle(taken)
+            for submission, result in zip(taken, commit.outcomes, strict=True):
+                self._settle(submission, isinstance(result, Applied) and not result.repeated)
             for submission, result in zip(taken, commit.outcomes, strict=True):
                 if not submission.outcome.done():
                     _answer(submission.outcome, result)
 
     def _fail(self, taken: list[_Submission], error: Exception) -> None:
-        self._settle(taken)
+        for submission in taken:
+            self._settle(submission, False)
         if isinstance(error, SkepError):
             # Its traceback leads to the round, and the round to every payload and back: a circle
             # that is kept until somebody looks for circles, while ever more calls fail.
@@ -133,11 +135,10 @@ class Committer:
             if not submission.outcome.done():
                 submission.outcome.set_exception(error)
 
-    def _settle(self, taken: list[_Submission]) -> None:
-        for submission in taken:
-            self._bytes -= submission.weight
-            if submission.settled:
-                submission.settled()
+    def _settle(self, submission: _Submission, applied: bool) -> None:
+        self._bytes -= submission.weight
+        if submission.settled:
+            submission.settled(applied)
 
 
 def _answer(caller: asyncio.Future[Outcome], result: Outcome) -> None:

@@ -5,9 +5,13 @@ from contextlib import contextmanager
 from datetime import datetime
 from uuid import UUID
 
+from skep.core.backoff import Backoff
 from skep.core.catalogue import Catalogue
 from skep.core.committer import Committer
+from skep.core.encryption import KeyRing, place_of
+from skep.core.following import Following, current
 from skep.core.limits import Limits
+from skep.core.mode import NORMAL_PUSH, MaintenanceMode
 from skep.core.reading import Reading
 from skep.core.state import PartitionState
 from skep.errors import DeadLetterNotFound, Invalid, OutcomeUnknown, SkepError
@@ -31,16 +35,23 @@ class DeadLetters:
         self,
         store: Store,
         catalogue: Catalogue,
+        following: Following,
         committer: Committer,
         reading: Reading,
+        mode: MaintenanceMode,
+        keys: KeyRing,
         limits: Limits,
     ) -> None:
+        self._following = following
+        self._mode = mode
+        self._keys = keys
         self._store = store
         self._catalogue = catalogue
         self._committer = committer
         self._reading = reading
         self._limits = limits
 
+    @current
     async def list(
         self,
         queue: str,
@@ -60,6 +71,7 @@ class DeadLetters:
         letters = await self._store.dead_letters(which, before=before, limit=limit)
         return [self._shown(letter) for letter in letters]
 
+    @current
     async def count(
         self,
         queue: str,
@@ -74,10 +86,12 @@ class DeadLetters:
             self._filter(queue, group, partition, from_, to)
         )
 
+    @current
     async def get(self, queue: str, number: int) -> FailedMessage:
         """One dead letter by its number."""
         return self._shown(await self._letter(queue, number))
 
+    @current
     async def replay(self, queue: str, numbers: Sequence[int]) -> Sequence[Receipt]:
         """Put dead letters back at the end of their partitions, for every group of the queue.
 
@@ -92,6 +106,7 @@ class DeadLetters:
             await self._letter(queue, number)
         return [receipt async for step in self._replay(queue, numbers) for receipt in step]
 
+    @current
     async def replay_all(
         self, queue: str, *, group: str | None = None, partition: str | None = None
     ) -> int:
@@ -99,6 +114,7 @@ class DeadLetters:
         numbers = await self._all(queue, group, partition)
         return sum([len(step) async for step in self._replay(queue, numbers)])
 
+    @current
     async def delete(self, queue: str, numbers: Sequence[int]) -> None:
         """Throw dead letters away. If one of them does not exist, none is."""
         config = self._catalogue.queue(queue).config
@@ -111,6 +127,7 @@ class DeadLetters:
             for number in numbers:
                 await self._letter(queue, number)
 
+    @current
     async def delete_all(
         self, queue: str, *, group: str | None = None, partition: str | None = None
     ) -> int:
@@ -146,27 +163,34 @@ class DeadLetters:
         return letters
 
     async def _send_back(self, letters: Sequence[DeadLetter]) -> Sequence[Receipt]:
-        places = [self._partition(letter) for letter in letters]
-        change = Change(
-            appends=tuple(map(_append, letters)),
-            removals=tuple(
-                DeadLetterRemoval(queue=letter.queue, number=letter.number) for letter in letters
-            ),
-        )
-        outcome = await self._committer.submit(change)
-        if not isinstance(outcome, Applied):
-            raise DeadLetterNotFound(await self._missing(letters))
+        backoff = Backoff("the same dead letters")
+        while True:
+            await self._mode.check_normal()
+            places = [self._partition(letter) for letter in letters]
+            queues = {place.queue.versions[0] for place in places}
+            change = Change(
+                appends=tuple(map(self._append, letters, places)),
+                removals=tuple(
+                    DeadLetterRemoval(queue=letter.queue, number=letter.number)
+                    for letter in letters
+                ),
+                queues=tuple(queues),
+                based_on=NORMAL_PUSH,
+            )
+            outcome = await self._committer.submit(change)
+            if isinstance(outcome, Applied):
+                break
+            await self._check_present(letters)
+            await backoff.pause()
         return [
             Receipt(place.name, place.number, where.offsets[0], False, letter.transaction_id)
             for letter, place, where in zip(letters, places, outcome.appended, strict=True)
         ]
 
-    async def _missing(self, letters: Sequence[DeadLetter]) -> int:
-        """The first that is no longer there; the first of all if their queue has gone."""
+    async def _check_present(self, letters: Sequence[DeadLetter]) -> None:
         for letter in letters:
             if await self._store.find_dead_letter(letter.queue, letter.number) is None:
-                return letter.number
-        return letters[0].number
+                raise DeadLetterNotFound(letter.number)
 
     async def _all(self, queue: str, group: str | None, partition: str | None) -> Sequence[int]:
         which = self._filter(queue, group, partition, None, None)
@@ -210,6 +234,21 @@ class DeadLetters:
             raise DeadLetterNotFound(letter.number)
         return found
 
+    def _append(self, letter: DeadLetter, place: PartitionState) -> Append:
+        payload, encrypted = letter.payload, letter.encrypted
+        if not encrypted and place.queue.config.options.encryption_enabled:
+            # The queue was not encrypted yet when the message was pushed.
+            bound_to = place_of(place.queue.config.name, place.name, letter.transaction_id)
+            payload, encrypted = self._keys.encrypt(payload, bound_to), True
+        columns = Columns(
+            payloads=[payload],
+            transaction_ids=[letter.transaction_id],
+            trace_ids=[letter.trace] if letter.trace else None,
+            producers=[letter.producer] if letter.producer else None,
+            flags=bytes([ENCRYPTED]) if encrypted else None,
+        )
+        return Append(queue=letter.queue, partition=letter.partition, columns=columns, replay=True)
+
     def _shown(self, letter: DeadLetter) -> FailedMessage:
         partition = self._partition(letter)
         return FailedMessage(
@@ -238,17 +277,6 @@ def _check_numbers(numbers: Sequence[int]) -> Sequence[int]:
     if len(set(numbers)) < len(numbers):
         raise Invalid("numbers", "must not name a dead letter twice")
     return numbers
-
-
-def _append(letter: DeadLetter) -> Append:
-    columns = Columns(
-        payloads=[letter.payload],
-        transaction_ids=[letter.transaction_id],
-        trace_ids=[letter.trace] if letter.trace else None,
-        producers=[letter.producer] if letter.producer else None,
-        flags=bytes([ENCRYPTED]) if letter.encrypted else None,
-    )
-    return Append(queue=letter.queue, partition=letter.partition, columns=columns, replay=True)
 
 
 @contextmanager

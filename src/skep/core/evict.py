@@ -32,9 +32,8 @@ class Evicting:
 
         What is under a lease was delivered in time, so a leased partition is left alone.
         """
-        options = group.queue.config.options
         evicted = 0
-        while options.max_wait_time_seconds and not group.removed:
+        while (options := group.queue.config.options).max_wait_time_seconds and not group.removed:
             consumer = group.consumer(partition)
             now = self._store.clock.now()
             if consumer.live_lease(now) or not waited_too_long(options, consumer.oldest_at, now):
@@ -79,6 +78,8 @@ class Evicting:
             group.give_up(partition, offset, error=EXCEEDED_WAIT, attempts=consumer.attempt)
             for offset in lost
         )
-        update = group.update(partition, passed, expected=consumer.version)
-        outcome = await self._committer.submit(Change(consumers=(update,), dead_letters=letters))
+        update = group.update(partition, passed, expected=consumer.revision)
+        outcome = await self._committer.submit(
+            Change(consumers=(update,), dead_letters=letters, queues=group.queue.versions)
+        )
         return len(lost) if isinstance(outcome, Applied) else 0

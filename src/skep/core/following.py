@@ -8,14 +8,17 @@ does no harm: offsets only grow, and states have versions.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from skep.core.catalogue import Catalogue
 from skep.core.renewing import Renewing
 from skep.core.repeating import Repeating, report
-from skep.model.change import Change, Commit, Gone, Stale
+from skep.model.change import Change, Commit, Gone, QueueVersion, Reconfigured, Stale
+from skep.model.consumer import Revision
 from skep.model.names import SECOND, Instant
-from skep.model.news import Cut, Grown, Happened, Moved, News
+from skep.model.news import Cut, Grown, Happened, Moved
 from skep.store.protocol import Store
 
 _SET_BACK = SECOND
@@ -23,15 +26,23 @@ _SET_BACK = SECOND
 
 _log = logging.getLogger("skep.following")
 
+S = TypeVar("S")
+T = TypeVar("T")
+P = ParamSpec("P")
+
 
 class Following:
-    def __init__(self, store: Store, catalogue: Catalogue) -> None:
+    """``forget_letters`` is called with queues whose dead letters another server changed."""
+
+    def __init__(
+        self, store: Store, catalogue: Catalogue, forget_letters: Callable[[int], None]
+    ) -> None:
+        self._forget_letters = forget_letters
         self._store = store
         self._catalogue = catalogue
         self._renewing = Renewing(store, catalogue)
-        self._seen: dict[int, int] = {}
         self._history = ""
-        self._looking = asyncio.Lock()
+        self._looking = catalogue.loading
         self._next: asyncio.Task[None] | None = None
         self._repeating = Repeating(self._keep_up, "nothing is heard of the other servers", _log)
         self._spaces: dict[str, Callable[[], Awaitable[None]]] = {}
@@ -44,7 +55,7 @@ class Following:
 
     async def begin(self) -> None:
         """From here on news count: to be called before anything is loaded."""
-        self._seen = await self._store.news_heads()
+        await self._store.begin_news()
         self._history = self._store.history
 
     def start(self, interval: float) -> None:
@@ -63,28 +74,39 @@ class Following:
 
     async def catch_up(self) -> None:
         """Return when all is known that was committed before the call."""
-        if not self._store.shared:
+        if not self._store.has_peers:
             return
+        await self._hear_all()
+
+    async def _hear_all(self) -> None:
         # One that has begun to look may have looked too early.
         if self._next is None:
             self._next = asyncio.create_task(self._look())
         await asyncio.shield(self._next)
 
-    async def explain(self, changes: Sequence[Change], commit: Commit) -> None:
-        """See to it that whoever was refused for what another server did can decide again.
+    async def find(self, look: Callable[[], T]) -> T:
+        """What ``look`` finds. Before it is said that there is nothing, every commit counts."""
+        found = look()
+        if not found and self._store.has_peers:
+            await self.catch_up()
+            found = look()
+        return found
 
-        If nobody told of what stands in the way, an operator did it with SQL: then all that the
-        change is about is read again.
+    async def explain(self, changes: Sequence[Change], commit: Commit) -> None:
+        """Make sure that what was refused because of another server can be decided again.
+
+        If no server published what stands in the way, an operator did it with SQL: then all that
+        the change is about is read again.
         """
         refused = [
             (change, outcome)
             for change, outcome in zip(changes, commit.outcomes, strict=True)
-            if isinstance(outcome, Gone | Stale)
+            if isinstance(outcome, Gone | Stale | Reconfigured)
         ]
         if not refused:
             return
         try:
-            await self.catch_up()
+            await self._hear_all()
             async with self._looking:
                 for queue in {q for each in refused for q in self._untold(*each)}:
                     await self._renewing.renew(queue)
@@ -101,20 +123,26 @@ class Following:
     def _untold(self, change: Change, outcome: object) -> set[int]:
         if isinstance(outcome, Gone):
             return {each.queue for each in change.appends} | {u.queue for u in change.consumers}
+        if isinstance(outcome, Reconfigured):
+            return {at.queue for at in change.queues if self._queue_version(at.queue) == at}
         return {
             update.queue
             for update in change.consumers
-            if self._version(update.partition, update.group) == update.expected
+            if self._revision(update.partition, update.group) == update.expected
         }
 
-    def _version(self, partition: int, group: str) -> int | None:
+    def _revision(self, partition: int, group: str) -> Revision | None:
         known = self._catalogue.partitions.get(partition)
         state = known and known.queue.groups.get(group)
-        return state.consumer(known).version if known and state else None
+        return state.consumer(known).revision if known and state else None
+
+    def _queue_version(self, queue: int) -> QueueVersion | None:
+        known = self._catalogue.by_number.get(queue)
+        return known.versions[0] if known else None
 
     async def _keep_up(self) -> None:
         self._look_at_the_clock()
-        await self.catch_up()
+        await self._hear_all()
 
     def _look_at_the_clock(self) -> None:
         """The clock of a shared store is somebody else's, who may set it back."""
@@ -128,7 +156,7 @@ class Following:
     async def _begin_anew(self, history: str) -> None:
         """Nothing that was known counts: not even versions, which may have been given again."""
         _log.warning("another server of the store has taken over: all of it is read again")
-        self._seen = await self._store.news_heads()
+        await self._store.begin_news()
         await self._catalogue.reload()
         await self._store.accept_history(history)
         self._history = history
@@ -138,20 +166,16 @@ class Following:
             self._next = None
             if self._store.history != self._history:
                 await self._begin_anew(self._store.history)
-            news = await self._store.news(self._seen)
-            if any(map(self._is_late, _firsts(news))):
+            news = await self._store.news()
+            if news is None:
                 await self._start_over()
                 return
             await self._hear([each.happened for each in news])
-            self._seen.update({each.lane: each.number for each in news})
-
-    def _is_late(self, news: News) -> bool:
-        """Whether something before it was missed. Of our own lane we know what we told."""
-        return news.lane != self._store.lane and news.number != self._seen.get(news.lane, 0) + 1
+            self._store.heard(news)
 
     async def _start_over(self) -> None:
         _log.warning("news of the other servers were missed: all is read again")
-        self._seen = await self._store.news_heads()
+        await self._store.begin_news()
         await self._renewing.renew_all()
         for call in self._spaces.values():
             await call()
@@ -177,6 +201,8 @@ class Following:
             await self._move(moved)
         for partition in happened.blanked:
             self._catalogue.cache.drop(partition)
+        for queue in happened.letters:
+            self._forget_letters(queue)
 
     def _grow(self, grown: Grown) -> None:
         partition = self._catalogue.partitions.get(grown.partition)
@@ -202,6 +228,19 @@ class Following:
             self._catalogue.hear(group, partition, moved.state, own=moved.own)
 
 
-def _firsts(news: Sequence[News]) -> list[News]:
-    """The first that each lane tells."""
-    return list({each.lane: each for each in reversed(news)}.values())
+def current(
+    method: Callable[Concatenate[S, P], Awaitable[T]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Let a method act on all that any server committed before it was called.
+
+    For what reads or relies on ends, backlogs, configurations, or that something does not exist.
+    Its class must have ``_following``.
+    """
+
+    @wraps(method)
+    async def whole(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        following: Following = self._following  # type: ignore[attr-defined]
+        await following.catch_up()
+        return await method(self, *args, **kwargs)
+
+    return whole

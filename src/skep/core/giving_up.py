@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from skep.core import standing
 from skep.core.ack import MAX_ERROR
+from skep.core.backoff import Backoff
 from skep.core.catalogue import Catalogue
 from skep.core.committer import Committer
 from skep.core.observe import Observing
@@ -19,8 +20,6 @@ from skep.model.names import Instant, Offset, check_label, check_text
 from skep.store.clock import Clock
 
 BY_HAND = "moved to the dead letters by hand"
-_ATTEMPTS = 50
-"""Decisions in a row that somebody else's write makes obsolete before we stop trying."""
 
 
 class GivingUp:
@@ -46,7 +45,8 @@ class GivingUp:
         """Give a message up for one group, or for all that have not read it; returns which."""
         check_label("group", group)
         reason = check_text("error", error)[:MAX_ERROR] or BY_HAND
-        for _ in range(_ATTEMPTS):
+        backoff = Backoff("the same partition")
+        while True:
             message = (await self._observing.message(message_id)).message
             partition = self._catalogue.partitions.get(message.partition_number)
             if partition is None:
@@ -55,7 +55,7 @@ class GivingUp:
             change = self._change(partition, message.offset, groups, reason)
             if isinstance(await self._committer.submit(change), Applied):
                 return [each.name for each in groups]
-        raise Conflict("others keep changing the same partition; try again")
+            await backoff.pause()
 
     def _groups(
         self, partition: PartitionState, offset: Offset, only: str | None
@@ -98,7 +98,7 @@ def _passed(
     group: GroupState, partition: PartitionState, offset: Offset, now: Instant
 ) -> ConsumerUpdate:
     consumer = group.consumer(partition)
-    return group.update(partition, without(consumer, offset, now), expected=consumer.version)
+    return group.update(partition, without(consumer, offset, now), expected=consumer.revision)
 
 
 def without(consumer: Consumer, offset: Offset, now: Instant) -> Consumer:

@@ -8,7 +8,7 @@ from uuid import uuid4
 from skep.core import lease as leases
 from skep.core.catalogue import Catalogue
 from skep.core.committer import Committer
-from skep.core.following import Following
+from skep.core.following import Following, current
 from skep.core.state import GroupState, PartitionState, QueueState
 from skep.core.whole import Locks, to_the_end
 from skep.errors import Conflict, Invalid, QueueNotFound
@@ -98,6 +98,7 @@ class Groups:
 
     # Moving.
 
+    @current
     async def seek(
         self, queue: str, group: str, to: Target, *, partition: str | None = None
     ) -> int:
@@ -112,6 +113,7 @@ class Groups:
         _check_offset(partitions, to)
         return await self._move_all(state, partitions, to)
 
+    @current
     async def restart(self, queue: str, group: str) -> int:
         """Move a group back to where it started in a queue; return in how many partitions."""
         subscription = self._catalogue.group(queue, group).subscription
@@ -122,6 +124,7 @@ class Groups:
             queue, group, to_datetime(subscription.created_at if start is None else start)
         )
 
+    @current
     async def resubscribe(self, queue: str, group: str, start: datetime) -> int:
         """Let a group start at an instant wherever it has not read anything yet.
 
@@ -167,7 +170,8 @@ class Groups:
 
     # Looking.
 
-    def list(self, queue: str | None = None) -> list[GroupLag]:
+    @current
+    async def list(self, queue: str | None = None) -> list[GroupLag]:
         """Every group, of one queue or of all, and how far it is."""
         queues = (
             list(self._catalogue.queues.values())
@@ -176,13 +180,15 @@ class Groups:
         )
         return [self._lag(group) for state in queues for group in state.groups.values()]
 
-    def lag(self, queue: str, group: str) -> Iterator[PartitionLag]:
+    @current
+    async def lag(self, queue: str, group: str) -> Iterator[PartitionLag]:
         """A group's place in each partition of a queue."""
         state = self._catalogue.group(queue, group)
         now = self._store.clock.now()
         partitions = self._catalogue.partitions_of(queue, None)
         return (partition_lag(state, each, now) for each in partitions)
 
+    @current
     async def delete(self, queue: str, group: str) -> None:
         """Forget a group; the next pop under its name is a first contact again."""
         state = self._catalogue.group(queue, group)

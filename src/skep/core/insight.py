@@ -4,6 +4,7 @@ from skep.core.browse import Browsing
 from skep.core.catalogue import Catalogue
 from skep.core.committer import Committer
 from skep.core.dead_letters import DeadLetters
+from skep.core.following import Following
 from skep.core.health import Health
 from skep.core.lag import Lags
 from skep.core.latency_log import LatencyLog
@@ -28,6 +29,7 @@ class Insight:
         self,
         store: Store,
         catalogue: Catalogue,
+        following: Following,
         committer: Committer,
         meter: Meter,
         reading: Reading,
@@ -39,11 +41,11 @@ class Insight:
     ) -> None:
         self.clock = store.clock
         self.health = Health(catalogue, committer)
-        self.observing = Observing(store, catalogue, reading)
-        self.queues = Overview(store, catalogue, meter)
-        self.groups = Lags(store, catalogue, readers)
-        self.messages = Browsing(store, catalogue, self.observing, limits)
-        self.letters = Letters(catalogue, letters, limits)
-        self.traces = TraceSearch(catalogue, traces, reading, limits)
+        self.observing = Observing(store, catalogue, following, reading)
+        self.queues = Overview(store, catalogue, following, meter)
+        self.groups = Lags(store, catalogue, following, readers)
+        self.messages = Browsing(store, catalogue, following, self.observing, limits)
+        self.letters = Letters(catalogue, following, letters, limits)
+        self.traces = TraceSearch(catalogue, following, traces, reading, limits)
         self.metrics = meter.metrics
         self.latencies = latencies

@@ -29,6 +29,7 @@ class Known:
         self.dropped: deque[int | str] = deque(maxlen=1000)
         """Numbers of queues and ids of subscriptions that are gone, whatever was read before."""
         self.queues: dict[str, QueueState] = {}
+        self.by_number: dict[int, QueueState] = {}
         self.partitions: dict[int, PartitionState] = {}
         self.cache = TailCache(cache_bytes)
         self.holdings = Holdings(clock)
@@ -74,23 +75,28 @@ class Known:
 
     def is_known(self, queue: QueueState) -> bool:
         """False if a queue was deleted, perhaps while the store was asked for something of it."""
-        return self.queues.get(queue.config.name) is queue
+        return self.by_number.get(queue.config.number) is queue
 
     # What there is.
 
     def add_queue(self, config: Queue) -> QueueState:
-        queue = self.queues[config.name] = QueueState(config)
+        """Know a queue. One that had the same name, and another number, is gone."""
+        before = self.queues.get(config.name)
+        if before is not None:
+            self.drop_queue(before)
+        queue = self.queues[config.name] = self.by_number[config.number] = QueueState(config)
         self.waiting.wake_all(config.name)
         self.waiting.wake_all(ANY_QUEUE)
         return queue
 
     def reconfigure(self, queue: QueueState, config: Queue) -> None:
-        queue.config = config
+        queue.configure(config)
         self.refresh_queue(queue)
         self.waiting.wake_all(ANY_QUEUE)
 
     def drop_queue(self, queue: QueueState) -> None:
         del self.queues[queue.config.name]
+        del self.by_number[queue.config.number]
         self.dropped.append(queue.config.number)
         for group in queue.groups.values():
             self._retire(group)
@@ -99,15 +105,22 @@ class Known:
 
     def adopt(self, queue: QueueState, stored: Partition) -> None:
         """Know a partition as it is stored, which may be more than is known of it."""
+        known = self._merge(queue, stored)
+        self._wake_readers(queue)
+        for group in queue.groups.values():
+            self.waiting.wake_all((queue.config.number, group.name, stored.name))
+            self.scheduler.refresh(group, known)
+
+    def _merge(self, queue: QueueState, stored: Partition) -> PartitionState:
+        before = queue.partitions.get(stored.name)
+        if before is not None and before.number != stored.number:
+            self.drop_partition(before)
         known = self.partitions[stored.number] = queue.add(stored)
         if stored.start > known.start:
             known.truncate(stored.start, stored.first_at)
         if stored.end > known.end:
             known.grow(stored.end, stored.newest_at)
-        self._wake_readers(queue)
-        for group in queue.groups.values():
-            self.waiting.wake_all((queue.config.number, group.name, stored.name))
-            self.scheduler.refresh(group, known)
+        return known
 
     def drop_partition(self, partition: PartitionState) -> None:
         if self.partitions.pop(partition.number, None) is None:
@@ -194,7 +207,7 @@ class Known:
             partition = self.partitions.get(update.partition)
             group = partition and partition.queue.groups.get(update.group)
             if partition and group:
-                self._put(group, partition, update.state, own=update.under_lease)
+                self._put(group, partition, update.state, own=update.lease is not None)
                 self.scheduler.refresh(group, partition)
 
     def _put(

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from skep.core.catalogue import Catalogue
+from skep.core.following import Following, current
 from skep.core.groups import group_lag, partition_lag
 from skep.core.metrics import Sees
 from skep.core.readers import Readers
@@ -41,23 +42,29 @@ class LaggingPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lags:
-    def __init__(self, store: Store, catalogue: Catalogue, readers: Readers) -> None:
+    def __init__(
+        self, store: Store, catalogue: Catalogue, following: Following, readers: Readers
+    ) -> None:
+        self._following = following
         self._store = store
         self._catalogue = catalogue
         self._readers = readers
 
-    def of(self, group: str, sees: Sees) -> list[str]:
+    @current
+    async def of(self, group: str, sees: Sees) -> list[str]:
         """The queues that somebody sees and a group has popped from, by name."""
         check_text("group", group)
         return [name for name, state in self._seen(sees) if group in state.groups]
 
-    def find(self, group: str, sees: Sees) -> list[str]:
+    @current
+    async def find(self, group: str, sees: Sees) -> list[str]:
         """As ``of``, but there must be one."""
-        found = self.of(group, sees)
+        found = await self.of(group, sees)
         if not found:
             raise NotFound(f"group {group!r} has never popped from any queue")
         return found
 
+    @current
     async def find_all(self, group: str, sees: Sees) -> list[str]:
         """The queues that a group has popped from, or whose journals it reads."""
         reader = await self._readers.find(group)
@@ -70,6 +77,7 @@ class Lags:
             raise NotFound(f"there is no group {group!r}")
         return found
 
+    @current
     async def groups(self, sees: Sees) -> list[GroupLag]:
         """Every group of every queue that somebody sees, and how far it is."""
         readers = await self._readers.all()
@@ -79,6 +87,7 @@ class Lags:
             found += await self._readers.lags(state, readers)
         return found
 
+    @current
     async def group(self, queue: str, group: str) -> GroupLag:
         """How far a group is in one queue."""
         state = self._catalogue.queue(queue)
@@ -86,6 +95,7 @@ class Lags:
         lags = await self._readers.lags(state, [reader]) if reader else []
         return lags[0] if lags else await self._lag(self._catalogue.group(queue, group))
 
+    @current
     async def partitions(
         self, queue: str, group: str, *, offset: int = 0, limit: int
     ) -> list[PartitionLag]:
@@ -105,6 +115,7 @@ class Lags:
             async for partition in in_steps(some, _STEP)
         ]
 
+    @current
     async def lagging(self, sees: Sees, *, seconds: float, limit: int) -> list[LaggingPlace]:
         """Where messages wait at least so long, the oldest first."""
         now = self._store.clock.now()
@@ -129,6 +140,7 @@ class Lags:
                 await asyncio.sleep(0)
         return sorted(found, key=lambda place: place.lag.oldest_at or _NEVER)
 
+    @current
     async def depth(self, queue: str, group: str, *, limit: int) -> Depth:
         """What a group still has to read.
 

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from skep.core.catalogue import Catalogue
 from skep.core.dead_letters import DeadLetters
+from skep.core.following import Following, current
 from skep.core.limits import Limits
 from skep.model.dead_letter import FailedMessage
 from skep.model.queue import Queue
@@ -24,11 +25,19 @@ class LetterFilter:
 
 
 class Letters:
-    def __init__(self, catalogue: Catalogue, letters: DeadLetters, limits: Limits) -> None:
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        following: Following,
+        letters: DeadLetters,
+        limits: Limits,
+    ) -> None:
+        self._following = following
         self._catalogue = catalogue
         self._dead_letters = letters
         self._limits = limits
 
+    @current
     async def page(
         self,
         queues: Sequence[Queue],
@@ -53,6 +62,7 @@ class Letters:
                 )
         return LetterPage(letters=found, total=await self._total(queues, which), next=None)
 
+    @current
     async def find(
         self, partition: int, transaction_id: str, *, group: str | None = None
     ) -> FailedMessage | None:

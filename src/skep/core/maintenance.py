@@ -1,8 +1,11 @@
-"""Maintenance: pushes are laid aside instead of delivered, pops find nothing.
+"""Maintenance: pushes are buffered instead of delivered, pops find nothing.
 
-What is laid aside is in a queue like any other, so it is as durable; it leaves that queue in the
-change in which it enters its own, so nothing is lost or doubled, whenever the process ends. Order
-is kept: as long as something lies aside, what is pushed is laid behind it.
+Buffered messages are in a queue like any other, so they are as durable; they leave that queue in
+the change in which they enter their own, so nothing is lost or duplicated, whenever a process ends.
+
+Order is kept, with any number of servers. Pushes are buffered until everything before them was
+delivered: ending the maintenance only starts the delivery, and normal operation begins with a
+commit that finds the buffer empty.
 """
 
 import asyncio
@@ -15,18 +18,23 @@ from uuid import uuid4
 import msgspec
 from msgspec.structs import replace
 
+from skep.core.backoff import Backoff
+from skep.core.capacity import FillLevel
 from skep.core.catalogue import Catalogue
+from skep.core.committer import Committer
+from skep.core.following import Following
 from skep.core.limits import Limits
-from skep.core.push import Batch
+from skep.core.mode import POPPING, PUSHING, SPACE, MaintenanceMode, PushMode
+from skep.core.push import Batch, Pushing
+from skep.core.transact import Transacting
 from skep.errors import Invalid, SkepError, Unavailable
-from skep.model.change import EntryUpdate
-from skep.model.message import Delivery, Draft, Message, Receipt
+from skep.model.change import Applied, Capacity, Change, EntryUpdate, QueueVersion
+from skep.model.message import Delivery, Draft, Message
 from skep.model.names import RESERVED
-from skep.model.operation import Ack, Keep, Operation, Push, Settlement, Transaction, Verdict
+from skep.model.operation import Ack, Operation, Push, Settlement, Verdict
 from skep.store.protocol import Store
 
-ASIDE = f"{RESERVED}aside"
-_PUSHING, _POPPING = "pushing", "popping"
+BUFFER = f"{RESERVED}aside"
 _BATCH = 500
 _RETRY_SECONDS = 1.0
 _LOOK_SECONDS = 0.01
@@ -34,160 +42,208 @@ _LEASE_SECONDS = 10
 _log = logging.getLogger("skep.maintenance")
 
 
-class _Laid(msgspec.Struct, frozen=True, array_like=True):
-    """A draft as it lies aside."""
+class _Buffered(msgspec.Struct, frozen=True, array_like=True):
+    """A draft in the buffer."""
 
     queue: str
     draft: Draft
     producer: str | None
 
 
-class Queue(Protocol):
-    """What this needs of a broker."""
+class Consumer(Protocol):
+    """How the buffer is read."""
 
-    async def push(self, queue: str, drafts: Sequence[Draft]) -> Sequence[Receipt]: ...
     async def pop(self, queue: str, *, batch: int, lease_seconds: int) -> Delivery | None: ...
     async def settle(self, lease: Delivery, verdicts: Sequence[Verdict]) -> Settlement: ...
-    async def transact(
-        self, operations: Sequence[Operation], *, producer: str | None = None
-    ) -> Transaction: ...
 
 
 class Maintenance:
-    """``pushing`` and ``popping`` say what is in maintenance."""
-
-    SPACE = "maintenance"
-
-    def __init__(self, store: Store, catalogue: Catalogue, queue: Queue, limits: Limits) -> None:
+    def __init__(
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        following: Following,
+        committer: Committer,
+        mode: MaintenanceMode,
+        level: FillLevel,
+        pushing: Pushing,
+        transacting: Transacting,
+        consumer: Consumer,
+        limits: Limits,
+    ) -> None:
         self._store = store
         self._catalogue = catalogue
-        self._queue = queue
+        self._following = following
+        self._committer = committer
+        self._mode = mode
+        self._level = level
+        self._pushing = pushing
+        self._transacting = transacting
+        self._consumer = consumer
         self._limits = limits
-        self._bringing: asyncio.Task[None] | None = None
-        self._under_way = 0
-        self.pushing = False
-        self.popping = False
+        self._draining: asyncio.Task[None] | None = None
+        following.when_changed(SPACE, self.load)
 
     @property
-    def aside(self) -> int:
-        """How many messages lie aside."""
-        state = self._catalogue.queues.get(ASIDE)
+    def pushing(self) -> bool:
+        """Whether pushing is in maintenance, so that nothing buffered is delivered."""
+        return self._mode.push is PushMode.BUFFERING
+
+    @property
+    def popping(self) -> bool:
+        return self._mode.pops_paused
+
+    @property
+    def buffers(self) -> bool:
+        """Whether what is pushed now is buffered."""
+        return self._mode.buffers
+
+    async def check_normal(self) -> None:
+        """Raise ``InMaintenance`` while pushes are buffered."""
+        await self._mode.check_normal()
+
+    @property
+    def buffered(self) -> int:
+        """How many messages are in the buffer."""
+        state = self._catalogue.queues.get(BUFFER)
         return state.depth if state else 0
 
-    @property
-    def laying_aside(self) -> bool:
-        """Whether what is pushed now has to be laid aside."""
-        return self.pushing or self._bringing is not None
-
     async def load(self) -> None:
-        entries = await self._store.find_entries(self.SPACE, [_PUSHING, _POPPING])
-        on = {entry.key for entry in entries}
-        self.pushing, self.popping = _PUSHING in on, _POPPING in on
-        self._bring_back()
+        await self._mode.load()
+        if not self._mode.buffers and self.buffered:
+            # A version that did not know the delivery as a mode of its own left it.
+            await self._put(PUSHING, PushMode.DRAINING.value)
+        if self._mode.push is PushMode.DRAINING and self._draining is None:
+            self._draining = asyncio.create_task(self._drain())
 
     async def close(self) -> None:
-        if self._bringing:
-            self._bringing.cancel()
-            await asyncio.wait([self._bringing])
+        if self._draining:
+            self._draining.cancel()
+            await asyncio.wait([self._draining])
 
     async def set_pushing(self, on: bool) -> None:
-        """Begin or end to lay pushes aside. At the end all of it is delivered."""
-        await self._note(_PUSHING, on)
-        self.pushing = on
-        self._bring_back()
+        """Begin or end to buffer pushes. At the end all of them are delivered."""
+        await self._following.catch_up()
+        if on:
+            await self._put(PUSHING, PushMode.BUFFERING.value)
+        elif self._mode.buffers:
+            await self._put(PUSHING, PushMode.DRAINING.value)
+            if await self._finish():
+                return
+        await self.load()
 
     async def set_popping(self, on: bool) -> None:
-        await self._note(_POPPING, on)
-        self.popping = on
+        await self._put(POPPING, b"on" if on else None)
 
-    async def lay_aside(
+    async def buffer(
         self, drafts: Mapping[str, Sequence[Draft]], producer: str | None
-    ) -> dict[str, list[Draft]]:
+    ) -> dict[str, list[Draft]] | None:
         """Keep drafts, by queue, for later: durably, all or none.
 
-        Returns them with the transaction ids they will have. What a push would refuse is refused
-        now: later there would be nobody to tell.
+        Returns them with the transaction ids they will have; None, and nothing was done, if
+        pushes are not buffered any more. What a push would reject is rejected now: later there
+        would be nobody to tell.
         """
-        for number, (queue, some) in enumerate(drafts.items()):
-            try:
-                self._check(queue, some)
-            except Invalid as error:
-                raise error.within(f"pushes[{number}]") from None
-        named = {
-            queue: [
-                draft if draft.transaction_id else replace(draft, transaction_id=str(uuid4()))
-                for draft in some
-            ]
-            for queue, some in drafts.items()
-        }
-        laid = [
-            Draft(msgspec.msgpack.encode(_Laid(queue, draft, producer)))
+        named = {queue: list(map(_with_id, some)) for queue, some in drafts.items()}
+        rows = [
+            Draft(msgspec.msgpack.encode(_Buffered(queue, draft, producer)))
             for queue, some in named.items()
             for draft in some
         ]
-        self._under_way += 1
+        backoff = Backoff("the maintenance mode")
+        while self._mode.buffers:
+            versions = await self._check_all(named)
+            batch = Batch(BUFFER, rows, self._limits)
+            outcome = await self._pushing.attempt(
+                batch, None, based_on=self._mode.basis, queues=versions
+            )
+            if isinstance(outcome, Applied):
+                return named
+            await backoff.pause()
+        return None
+
+    async def _check_all(self, drafts: Mapping[str, Sequence[Draft]]) -> tuple[QueueVersion, ...]:
+        """The configurations of the queues that exist, of which none may be encrypted."""
+        known = self._catalogue.queues
+        if any(queue not in known for queue in drafts):
+            await self._following.catch_up()
+        for number, (queue, some) in enumerate(drafts.items()):
+            try:
+                Batch(queue, some, self._limits)
+            except Invalid as error:
+                raise error.within(f"pushes[{number}]") from None
+            if queue in known and known[queue].config.options.encryption_enabled:
+                raise Unavailable("encrypted queues take nothing while pushing is in maintenance")
+        return tuple(known[queue].versions[0] for queue in drafts if queue in known)
+
+    async def _put(self, key: str, value: bytes | None) -> None:
+        update = EntryUpdate(space=SPACE, key=key, value=value)
+        await self._committer.submit(Change(entries=(update,)))
+        await self._mode.load()
+
+    async def _drain(self) -> None:
+        """Deliver what is buffered, until a commit finds that nothing is."""
         try:
-            await self._queue.push(ASIDE, laid)
-        finally:
-            self._under_way -= 1
-            self._bring_back()
-        return named
-
-    def _check(self, queue: str, drafts: Sequence[Draft]) -> None:
-        Batch(queue, drafts, self._limits)
-        state = self._catalogue.queues.get(queue)
-        if state and state.config.options.encryption_enabled:
-            raise Unavailable("encrypted queues take nothing while pushing is in maintenance")
-
-    async def _note(self, what: str, on: bool) -> None:
-        value = b"on" if on else None
-        await self._queue.transact([Keep([EntryUpdate(space=self.SPACE, key=what, value=value)])])
-
-    def _bring_back(self) -> None:
-        """Deliver what lies aside, if it is time and nobody does."""
-        if not self.pushing and self._bringing is None and (self.aside or self._under_way):
-            self._bringing = asyncio.create_task(self._deliver())
-
-    async def _deliver(self) -> None:
-        try:
-            while not self.pushing and (self.aside or self._under_way):
+            while self._mode.push is PushMode.DRAINING:
                 try:
-                    await self._deliver_some()
+                    if not await self._deliver_some() and not await self._finish():
+                        # A push is under way, or another server holds the lease for a while.
+                        await asyncio.sleep(_LOOK_SECONDS)
                 except SkepError as error:
-                    _log.warning("what lies aside cannot be delivered yet: %s", error)
+                    _log.warning("could not deliver buffered messages, will retry: %s", error)
                     await asyncio.sleep(_RETRY_SECONDS)
         finally:
-            # Nothing is awaited since the last look: what is pushed from now on is behind it all.
-            self._bringing = None
+            self._draining = None
 
-    async def _deliver_some(self) -> None:
-        delivery = await self._queue.pop(ASIDE, batch=_BATCH, lease_seconds=_LEASE_SECONDS)
+    async def _finish(self) -> bool:
+        """Go back to normal operation, if nothing is buffered. False if something may be."""
+        (basis,) = self._mode.basis
+        queue = await self._catalogue.ensure_queue(BUFFER)
+        pushed = await self._level.pushed(queue)
+        if queue.depth or self._mode.push is not PushMode.DRAINING:
+            return self._mode.push is not PushMode.DRAINING
+        outcome = await self._committer.submit(
+            Change(
+                entries=(
+                    EntryUpdate(space=SPACE, key=PUSHING, value=None, expected=basis.version),
+                ),
+                capacity=(Capacity(queue.config.number, 0, pushed),),
+            )
+        )
+        await self._mode.load()
+        return isinstance(outcome, Applied)
+
+    async def _deliver_some(self) -> bool:
+        delivery = await self._consumer.pop(BUFFER, batch=_BATCH, lease_seconds=_LEASE_SECONDS)
         if delivery is None:
-            # A push is under way, or a process that ended holds the lease for a while.
-            await asyncio.sleep(_LOOK_SECONDS)
-            return
-        laid = [(message, _laid(message)) for message in delivery.messages]
+            return False
+        buffered = [(message, _decode(message)) for message in delivery.messages]
         try:
-            for producer, some in groupby(laid, key=lambda pair: pair[1].producer):
+            for producer, some in groupby(buffered, key=lambda pair: pair[1].producer):
                 await self._move(delivery, list(some), producer)
         except SkepError:
             # Not lost and not moved: the lease is given back, to try again from there.
-            await self._queue.settle(delivery, [_later(delivery.messages[-1])])
+            await self._consumer.settle(delivery, [_later(delivery.messages[-1])])
             raise
+        return True
 
     async def _move(
-        self, delivery: Delivery, laid: list[tuple[Message, _Laid]], producer: str | None
+        self, delivery: Delivery, buffered: list[tuple[Message, _Buffered]], producer: str | None
     ) -> None:
         drafts: dict[str, list[Draft]] = {}
-        for _, each in laid:
+        for _, each in buffered:
             drafts.setdefault(each.queue, []).append(each.draft)
         operations: list[Operation] = [Push(queue, some) for queue, some in drafts.items()]
-        operations.append(Ack(str(delivery.lease_id), [_done(message) for message, _ in laid]))
-        await self._queue.transact(operations, producer=producer)
+        operations.append(Ack(str(delivery.lease_id), [_done(message) for message, _ in buffered]))
+        await self._transacting.run(operations, producer=producer, based_on=self._mode.basis)
 
 
-def _laid(message: Message) -> _Laid:
-    return msgspec.msgpack.decode(message.payload, type=_Laid)
+def _with_id(draft: Draft) -> Draft:
+    return draft if draft.transaction_id else replace(draft, transaction_id=str(uuid4()))
+
+
+def _decode(message: Message) -> _Buffered:
+    return msgspec.msgpack.decode(message.payload, type=_Buffered)
 
 
 def _done(message: Message) -> Verdict:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from skep.core.catalogue import Catalogue
+from skep.core.following import Following, current
 from skep.core.limits import Limits
 from skep.core.reading import Reading
 from skep.core.state import PartitionState
@@ -19,13 +20,20 @@ from skep.store.protocol import Store
 
 class Messages:
     def __init__(
-        self, store: Store, catalogue: Catalogue, reading: Reading, limits: Limits
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        following: Following,
+        reading: Reading,
+        limits: Limits,
     ) -> None:
+        self._following = following
         self._store = store
         self._catalogue = catalogue
         self._reading = reading
         self._limits = limits
 
+    @current
     async def get(self, message_id: UUID) -> Message:
         """One message by its id; ``MessageNotFound`` if it is not kept any more."""
         partition, offset = self._place(message_id)
@@ -34,6 +42,7 @@ class Messages:
             raise MessageNotFound(str(message_id))
         return found
 
+    @current
     async def find(self, queue: str, partition: str, transaction_id: str) -> Message | None:
         """The message with this transaction id, chosen by its producer or derived."""
         state = self._catalogue.partition(queue, partition)
@@ -48,6 +57,7 @@ class Messages:
         found = await self._reading.message(state, offset) if number == state.number else None
         return found if found and found.chosen_id is None else None
 
+    @current
     async def list(
         self,
         queue: str,
@@ -68,6 +78,7 @@ class Messages:
             )
         return await self._list_queue(queue, before, limit)
 
+    @current
     async def delete(self, message_id: UUID) -> None:
         """Remove one message for good. Its offset stays empty, and its transaction id is free."""
         partition, offset = self._place(message_id)

@@ -67,11 +67,11 @@ class Meter:
         for update in change.consumers:
             self._count_update(update, states, dead)
         for given_up in change.dead_letters:
-            self._forget_letters(given_up.queue)
+            self.forget_letters(given_up.queue)
             if tally := self._tally(given_up.queue, given_up.partition):
                 tally.dead_letters += 1
         for removal in change.removals:
-            self._forget_letters(removal.queue)
+            self.forget_letters(removal.queue)
 
     def _count_update(
         self,
@@ -100,7 +100,7 @@ class Meter:
         tally.acks += bool(acked or failed)
         if popped and update.state.lease:
             tally.note_lag(max(0, self._now - update.state.oldest_at))
-        if acked and update.under_lease:
+        if acked and update.lease:
             lost = ranges.from_offsets(dead.get(place, ()))
             self._time(group, partition, before, update.state, lost)
 
@@ -126,7 +126,7 @@ class Meter:
         for bucket, messages in completed(ages, before, after, dead, self._now):
             sketch[bucket] = sketch.get(bucket, 0) + messages
 
-    def _forget_letters(self, queue: int) -> None:
+    def forget_letters(self, queue: int) -> None:
         self.letters.pop(queue, None)
         self.letter_changes += 1
 
@@ -155,7 +155,7 @@ def _moved(before: Consumer, update: ConsumerUpdate) -> tuple[int, int, int]:
     if after.retries > before.retries:
         return 0, acked, _run(after)
     # Acknowledged without ever having been leased: it was when it was popped.
-    return (0 if update.under_lease else acked), acked, 0
+    return (0 if update.lease else acked), acked, 0
 
 
 def _by_place(letters: Sequence[GiveUp]) -> dict[tuple[int, str], list[Offset]]:

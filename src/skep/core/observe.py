@@ -4,6 +4,7 @@ from uuid import UUID
 
 from skep.core import standing
 from skep.core.catalogue import Catalogue
+from skep.core.following import Following, current
 from skep.core.reading import Reading
 from skep.core.state import PartitionState
 from skep.errors import Corrupted, EncryptionUnavailable, MessageNotFound
@@ -17,7 +18,10 @@ from skep.store.protocol import Store
 
 
 class Observing:
-    def __init__(self, store: Store, catalogue: Catalogue, reading: Reading) -> None:
+    def __init__(
+        self, store: Store, catalogue: Catalogue, following: Following, reading: Reading
+    ) -> None:
+        self._following = following
         self._store = store
         self._catalogue = catalogue
         self._reading = reading
@@ -38,6 +42,7 @@ class Observing:
             self._reading if payloads else None,
         )
 
+    @current
     async def message(self, message_id: UUID) -> MessageView:
         """One message with its payload, and what became of it."""
         number, offset = address_of(message_id)

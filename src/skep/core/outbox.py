@@ -8,16 +8,17 @@ whoever dies, and one server at a time does it only to spare the others the work
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
 from skep.core.limits import Limits
-from skep.core.push import Batch
+from skep.core.mode import MaintenanceMode
+from skep.core.push import Batch, Pushing
 from skep.core.repeating import report
 from skep.errors import Invalid, QueueFull, SkepError
-from skep.model.change import Applied, Outcome
+from skep.model.change import Applied
 from skep.model.message import Draft
 from skep.model.outbox import Enqueued
 from skep.store.protocol import Store
@@ -42,18 +43,12 @@ class _Held(NamedTuple):
 
 
 class Outbox:
-    """``push`` appends a batch and takes the rows with these numbers away, in one change."""
-
     def __init__(
-        self,
-        store: Store,
-        push: Callable[[Batch, tuple[int, ...]], Awaitable[Outcome]],
-        rests: Callable[[], bool],
-        limits: Limits,
+        self, store: Store, pushing: Pushing, mode: MaintenanceMode, limits: Limits
     ) -> None:
         self._store = store
-        self._push = push
-        self._rests = rests
+        self._pushing = pushing
+        self._mode = mode
         self._limits = limits
         self._held: dict[str, _Held] = {}
         self._has_duty = False
@@ -82,7 +77,7 @@ class Outbox:
         while not self._stopping.is_set():
             moved = 0
             try:
-                if await self._on_duty() and not self._rests():
+                if await self._on_duty() and not self._mode.buffers:
                     moved = await self._move()
                 failed = False
             except Exception as error:
@@ -165,7 +160,8 @@ class Outbox:
 
     async def _append_all(self, queue: str, rows: Sequence[Enqueued]) -> int:
         batch = Batch(queue, list(map(_draft, rows)), self._limits)
-        outcome = await self._push(batch, tuple([row.number for row in rows]))
+        numbers = tuple([row.number for row in rows])
+        outcome = await self._pushing.attempt(batch, None, outbox=numbers)
         self._held.pop(queue, None)
         # Else another server was faster, or the queue was just deleted: what is left is read again.
         return len(rows) if isinstance(outcome, Applied) else 0

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable
 
 from skep.core import standing
 from skep.core.catalogue import Catalogue
+from skep.core.following import Following, current
 from skep.core.meter import Meter
 from skep.core.metrics import Sees
 from skep.core.state import PartitionState, QueueState
@@ -30,14 +31,18 @@ MAX_REMOVALS = 10_000
 
 
 class Overview:
-    def __init__(self, store: Store, catalogue: Catalogue, meter: Meter) -> None:
+    def __init__(
+        self, store: Store, catalogue: Catalogue, following: Following, meter: Meter
+    ) -> None:
+        self._following = following
         self._store = store
         self._catalogue = catalogue
         self._meter = meter
 
     # Queues and partitions.
 
-    def find(
+    @current
+    async def find(
         self, sees: Sees, *, namespace: str | None = None, task: str | None = None
     ) -> list[Queue]:
         """The queues that somebody sees, by name."""
@@ -52,11 +57,15 @@ class Overview:
         )
         return sorted(found, key=lambda config: config.name)
 
+    @current
     async def queue(self, queue: str) -> QueueSummary:
         """One queue in numbers."""
+        return await self._summarize(queue)
+
+    async def _summarize(self, queue: str) -> QueueSummary:
         state = self._catalogue.queue(queue)
         counts = await self._count(state)
-        letters = await self.dead_letters(queue)
+        letters = await self._dead_letters(queue)
         messages, batches = await self._consumed(state)
         return QueueSummary(
             queue=state.config,
@@ -67,14 +76,16 @@ class Overview:
             batches_consumed=batches,
         )
 
+    @current
     async def queues(self, queues: Iterable[Queue]) -> list[QueueSummary]:
         """Some queues in numbers, without those that were deleted meanwhile."""
         return [
-            await self.queue(config.name)
+            await self._summarize(config.name)
             for config in queues
             if config.name in self._catalogue.queues
         ]
 
+    @current
     async def partitions(
         self, queue: str, *, min_pending: int = 0, offset: int = 0, limit: int = _ALL
     ) -> list[PartitionSummary]:
@@ -133,6 +144,7 @@ class Overview:
 
     # Leases and who waits.
 
+    @current
     async def leases(self, queues: Iterable[Queue]) -> LeaseCounts:
         """The leases that live in some queues."""
         now = self._store.clock.now()
@@ -161,8 +173,12 @@ class Overview:
 
     # Dead letters and removals.
 
+    @current
     async def dead_letters(self, queue: str) -> int:
         """How many dead letters a queue has; counted again only after they have changed."""
+        return await self._dead_letters(queue)
+
+    async def _dead_letters(self, queue: str) -> int:
         number = self._catalogue.queue(queue).config.number
         meter = self._meter
         if number not in meter.letters:
@@ -175,6 +191,7 @@ class Overview:
             meter.letters[number] = count
         return meter.letters[number]
 
+    @current
     async def errors(self, queues: Iterable[Queue], *, limit: int = 10) -> ErrorCounts:
         """Why messages of some queues were given up: of each the newest ``MAX_LETTERS``."""
         reasons: Counter[str] = Counter()
@@ -198,6 +215,7 @@ class Overview:
             before = letters[-1].number
             await asyncio.sleep(0)
 
+    @current
     async def removals(self, queues: Iterable[Queue], start: int, stop: int) -> list[Removal]:
         """What left some queues between two instants, oldest first."""
         found = [

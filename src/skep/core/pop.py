@@ -5,6 +5,7 @@ from contextlib import suppress
 from datetime import datetime
 
 import msgspec
+from msgspec.structs import replace
 
 from skep.core.catalogue import Catalogue
 from skep.core.claim import Take
@@ -67,7 +68,6 @@ class Popping:
         taking: Taking,
     ) -> None:
         self._clock = store.clock
-        self._shared = store.shared
         self._catalogue = catalogue
         self._following = following
         self._queues = queues
@@ -84,8 +84,13 @@ class Popping:
 
     async def _pop(self, request: PopRequest, sleeper: Sleeper) -> Delivery | None:
         until = self._clock.now() + int(request.wait * SECOND)
-        is_new = not self._shared
+        await self._following.catch_up()
+        if request.queue is not None and request.queue not in self._catalogue.queues:
+            # Whatever will be in the queue comes after the group: for it, all of that is new.
+            request = replace(request, subscription_mode="all")
         while True:
+            # What was pushed, deleted or configured before counts, whichever server did it.
+            await self._following.catch_up()
             groups = await self._candidates(request)
             only = self._only(request, groups)
             delivery = None
@@ -100,11 +105,6 @@ class Popping:
                         lease_seconds=request.lease_seconds,
                     ),
                 )
-            if delivery is None and not is_new and not self._catalogue.waiting.closed:
-                # What was pushed before this was asked is found, whoever took the push.
-                is_new = True
-                await self._following.catch_up()
-                continue
             if delivery is not None or self._catalogue.waiting.closed or self._clock.now() >= until:
                 return delivery
             sleeper.pass_on()

@@ -9,24 +9,35 @@ who takes a step, nor how many try: whoever comes next goes on.
 import asyncio
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from skep.core import ledger
+from skep.core.backoff import Backoff
+from skep.core.capacity import FillLevel
 from skep.core.catalogue import Catalogue
 from skep.core.chunks import Group, decode
 from skep.core.committer import Committer
 from skep.core.encryption import KeyRing
+from skep.core.following import Following
 from skep.core.ledger import Account, Decision, Epoch, Piece, Progress, Staged
 from skep.core.limits import Limits
-from skep.core.state import Room
-from skep.errors import Conflict, Corrupted
-from skep.model.change import Append, Applied, Change, EntryUpdate
+from skep.core.mode import NORMAL_PUSH
+from skep.core.state import QueueState
+from skep.errors import Corrupted
+from skep.model.change import Append, Applied, Capacity, Change, EntryUpdate, QueueVersion
+from skep.model.queue import Queue
 from skep.model.segment import Columns, concat
 from skep.store.protocol import Store
 
-ATTEMPTS = 50
-"""Tries in a row that somebody else's write makes obsolete before we stop."""
+
+class _Publication(NamedTuple):
+    """Messages to be appended, and the queues and configurations that this was decided on."""
+
+    appends: tuple[Append, ...]
+    queues: tuple[QueueState, ...]
+    versions: tuple[QueueVersion, ...]
 
 
 class Publishing:
@@ -34,10 +45,14 @@ class Publishing:
         self,
         store: Store,
         catalogue: Catalogue,
+        following: Following,
         committer: Committer,
+        level: FillLevel,
         keys: KeyRing,
         limits: Limits,
     ) -> None:
+        self._following = following
+        self._level = level
         self._store = store
         self._catalogue = catalogue
         self._committer = committer
@@ -52,7 +67,7 @@ class Publishing:
         False, and nothing, if the chunks or the progress are no longer as they were read.
         """
         pieces = [each.piece for each in staged]
-        self._check_room(pieces)
+        await self._check_room(pieces)
         taken = [each.taken() for each in staged]
         if self._is_small(pieces):
             self._committer.check(sum(piece.size for piece in pieces))
@@ -73,23 +88,24 @@ class Publishing:
 
         Returns the progress of the app, and the version of the entry that says so.
         """
-        attempts = 0
-        while attempts < ATTEMPTS:
+        backoff = Backoff(f"what {account.app!r} publishes")
+        while True:
             self._catalogue.check_open()
             progress, known = await ledger.read_progress(self._store, account)
             if progress is None or progress.done is None:
                 return progress, known
-            moved = await self._step(account, progress, progress.done, known)
-            attempts = 0 if moved else attempts + 1
-        raise Conflict(f"others keep publishing for {account.app!r}; try again")
+            if await self._step(account, progress, progress.done, known):
+                backoff.reset()
+            else:
+                await backoff.pause()
 
     async def _step(self, account: Account, progress: Progress, done: int, known: int) -> bool:
         decision = await ledger.read_decision(self._store, account)
         if decision is None:
             return False
         pieces = list(self._next(decision.pieces[done:]))
-        appends = await self._appends(pieces)
-        if appends is None:
+        publication = await self._publication(pieces)
+        if publication is None:
             await self._check_moved(account, known)
             return False
         done += len(pieces)
@@ -98,7 +114,7 @@ class Publishing:
         entries = [ledger.put_progress(account, moved, known), *ledger.drop_data(pieces)]
         if is_last:
             entries.append(ledger.put_decision(account, None))
-        return await self._commit(appends, entries)
+        return await self._commit(publication, entries)
 
     async def _check_moved(self, account: Account, known: int) -> None:
         """Raise, if nobody else can have published what is not there."""
@@ -108,66 +124,72 @@ class Publishing:
     async def _publish_at_once(
         self, progress: EntryUpdate, pieces: list[Piece], taken: list[EntryUpdate]
     ) -> bool:
-        appends = await self._appends(pieces)
-        if appends is None:
+        publication = await self._publication(pieces)
+        if publication is None:
             return False
-        room = Room()
-        try:
-            for name, count in _counts(pieces).items():
-                room.take(await self._catalogue.ensure_queue(name), count)
-        except BaseException:
-            room.give_back()
-            raise
-        return await self._commit(appends, [progress, *taken, *ledger.drop_data(pieces)], room)
+        capacity: list[Capacity] = []
+        for queue in publication.queues:
+            capacity += await self._level.capacity(queue, _counts(pieces)[queue.config.name])
+        entries = [progress, *taken, *ledger.drop_data(pieces)]
+        return await self._commit(publication, entries, capacity)
 
     async def _commit(
-        self, appends: Sequence[Append], entries: Sequence[EntryUpdate], room: Room | None = None
+        self,
+        publication: _Publication,
+        entries: Sequence[EntryUpdate],
+        capacity: Sequence[Capacity] = (),
     ) -> bool:
-        change = Change(appends=tuple(appends), entries=tuple(entries))
-        outcome = await self._committer.submit(change, room.give_back if room else None)
-        return isinstance(outcome, Applied)
+        change = Change(
+            appends=publication.appends,
+            entries=tuple(entries),
+            queues=publication.versions,
+            based_on=NORMAL_PUSH,
+            capacity=tuple(capacity),
+        )
+        return isinstance(await self._committer.submit(change), Applied)
 
-    async def _appends(self, pieces: Sequence[Piece]) -> list[Append] | None:
-        """The messages of chunks, by partition; None if a chunk is gone."""
+    async def _publication(self, pieces: Sequence[Piece]) -> _Publication | None:
+        """The messages of chunks, by partition; None if a chunk or a queue is gone."""
         data = await ledger.read_data(self._store, pieces)
         if data is None:
             return None
-        by_queue: dict[str, dict[str, list[Columns]]] = {}
+        queues = {name: await self._catalogue.ensure_queue(name) for name in _counts(pieces)}
+        configs = {name: queue.config for name, queue in queues.items()}
+        versions = tuple(queue.versions[0] for queue in queues.values())
+        by_partition: dict[tuple[str, str], list[Columns]] = {}
         for value in data:
             chunk = decode(value)
             for group in chunk.groups:
-                columns = self.sealed(group).columns(chunk.producer)
-                by_queue.setdefault(group.queue, {}).setdefault(group.partition, []).append(columns)
+                sealed = self.sealed(group, configs[group.queue])
+                place = group.queue, group.partition
+                by_partition.setdefault(place, []).append(sealed.columns(chunk.producer))
             # Others have their turn: a chunk takes some milliseconds.
             await asyncio.sleep(0)
-        appends: list[Append] = []
-        for name, by_partition in by_queue.items():
-            appends += await self._appends_of(name, by_partition)
-        return appends
-
-    async def _appends_of(self, name: str, columns: dict[str, list[Columns]]) -> Iterator[Append]:
-        queue = await self._catalogue.ensure_queue(name)
-        partitions = await self._catalogue.ensure_partitions(queue, columns)
-        return (
+        for name, queue in queues.items():
+            partitions = [partition for owner, partition in by_partition if owner == name]
+            if not await self._catalogue.ensure_partitions(queue, partitions):
+                await self._following.look_at(queue.config.number)
+                return None
+        appends = tuple(
             Append(
-                queue=queue.config.number,
-                partition=partitions[partition].number,
+                queue=configs[name].number,
+                partition=queues[name].partitions[partition].number,
                 columns=concat(parts),
             )
-            for partition, parts in columns.items()
+            for (name, partition), parts in by_partition.items()
         )
+        return _Publication(appends, tuple(queues.values()), versions)
 
-    def sealed(self, group: Group) -> Group:
+    def sealed(self, group: Group, config: Queue | None) -> Group:
         """A group as its queue wants it: encrypted, also if it was staged before the queue was."""
-        queue = self._catalogue.queues.get(group.queue)
-        encrypted = queue is not None and queue.config.options.encryption_enabled
+        encrypted = config is not None and config.options.encryption_enabled
         return group.sealed(self._keys) if encrypted else group
 
-    def _check_room(self, pieces: Sequence[Piece]) -> None:
-        """Refuse the whole before anything is made for it."""
+    async def _check_room(self, pieces: Sequence[Piece]) -> None:
+        """Refuse the whole before anything is created for it."""
         for name, count in _counts(pieces).items():
             if queue := self._catalogue.queues.get(name):
-                queue.check_room(count)
+                await self._level.capacity(queue, count)
 
     def _is_small(self, pieces: Sequence[Piece]) -> bool:
         return (

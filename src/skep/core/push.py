@@ -3,14 +3,32 @@
 from collections.abc import Sequence
 from itertools import chain
 from operator import itemgetter
+from typing import NamedTuple
 from uuid import UUID, uuid4
 
+from skep.core.backoff import Backoff
+from skep.core.capacity import FillLevel
 from skep.core.catalogue import Catalogue
+from skep.core.committer import Committer
 from skep.core.encryption import KeyRing, place_of
+from skep.core.following import Following
 from skep.core.limits import Limits
-from skep.core.state import QueueState, Room
-from skep.errors import Invalid
-from skep.model.change import CHANGE_WEIGHT, Append, Appended, weight_of
+from skep.core.mode import NORMAL_PUSH, MaintenanceMode
+from skep.core.state import QueueState
+from skep.errors import Invalid, QueueFull
+from skep.model.change import (
+    CHANGE_WEIGHT,
+    Append,
+    Appended,
+    Applied,
+    Capacity,
+    Change,
+    EntryVersion,
+    Gone,
+    Outcome,
+    QueueVersion,
+    weight_of,
+)
 from skep.model.message import Draft, Receipt, Receipts
 from skep.model.names import check_name, check_transaction_id
 from skep.model.segment import ENCRYPTED, Columns
@@ -96,84 +114,144 @@ class Batch:
                     raise Invalid(f"drafts[{index}].trace_id", "must be a UUID other than nil")
 
 
+class PreparedPush(NamedTuple):
+    """The appends of a batch, and what they were decided on."""
+
+    appends: tuple[Append, ...]
+    queues: tuple[QueueVersion, ...]
+    capacity: tuple[Capacity, ...] = ()
+
+
 class Pushing:
     """Turns batches into appends of known partitions, encrypted where the queue asks for it."""
 
-    def __init__(self, store: Store, catalogue: Catalogue, keys: KeyRing) -> None:
+    def __init__(
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        following: Following,
+        committer: Committer,
+        mode: MaintenanceMode,
+        level: FillLevel,
+        keys: KeyRing,
+    ) -> None:
         self._store = store
+        self._level = level
         self._catalogue = catalogue
+        self._following = following
+        self._committer = committer
+        self._mode = mode
         self._keys = keys
 
-    def known(self, batch: Batch, producer: str | None) -> tuple[Append, ...] | None:
-        """The appends of a batch, if there is nothing to make, to count or to encrypt for it.
+    async def push(self, batch: Batch, producer: str | None) -> Applied:
+        """Append a batch, again if what it was decided on has changed."""
+        backoff = Backoff(f"queue {batch.queue!r}")
+        while True:
+            await self._mode.check_normal()
+            outcome = await self.attempt(batch, producer)
+            if isinstance(outcome, Applied):
+                return outcome
+            await backoff.pause()
 
-        So it is with most pushes, and none of them should pay for the others.
-        """
+    async def attempt(
+        self,
+        batch: Batch,
+        producer: str | None,
+        *,
+        outbox: tuple[int, ...] = (),
+        based_on: tuple[EntryVersion, ...] = NORMAL_PUSH,
+        queues: tuple[QueueVersion, ...] = (),
+    ) -> Outcome:
+        """Append a batch, if what it is decided on still holds when it is committed."""
+        prepared = self._ready(batch, producer)
+        if prepared is None:
+            self._committer.check(batch.weight)
+            await self.check(batch)
+            prepared = await self.prepare(batch, producer)
+        if prepared is None:
+            return Gone()
+        change = Change(
+            appends=prepared.appends,
+            outbox=outbox,
+            queues=prepared.queues + queues,
+            based_on=based_on,
+            capacity=prepared.capacity,
+        )
+        return await self._committer.submit(change, weight=batch.weight)
+
+    def _ready(self, batch: Batch, producer: str | None) -> PreparedPush | None:
+        """A batch for which nothing has to be created, counted or encrypted: most are."""
         queue = self._catalogue.queues.get(batch.queue)
         if queue is None or queue.config.options.max_size:
             return None
         if queue.config.options.encryption_enabled:
             return None
-        partitions = queue.partitions
-        if not all(map(partitions.__contains__, batch.by_partition)):
+        if not all(map(queue.partitions.__contains__, batch.by_partition)):
             return None
+        return PreparedPush(self._appends(queue, batch, producer), queue.versions)
+
+    async def check(self, batch: Batch, *, beside: int = 0) -> None:
+        """Raise what stands against a batch, before anything is created for it.
+
+        ``beside`` are messages that the same change has for the queue.
+        """
+        queue = self._catalogue.queues.get(batch.queue)
+        if queue is not None:
+            if queue.config.options.encryption_enabled:
+                self._keys.check()
+            await self._capacity(queue, batch, beside)
+
+    async def prepare(
+        self, batch: Batch, producer: str | None, *, beside: int = 0
+    ) -> PreparedPush | None:
+        """The appends of a batch, with queue and partitions created where there are none.
+
+        None if the queue was deleted meanwhile: the next try creates it.
+        """
+        queue = await self._catalogue.ensure_queue(batch.queue)
+        if not await self._catalogue.ensure_partitions(queue, batch.by_partition):
+            await self._following.look_at(queue.config.number)
+            return None
+        capacity = await self._capacity(queue, batch, beside)
+        return PreparedPush(self._appends(queue, batch, producer), queue.versions, capacity)
+
+    async def _capacity(self, queue: QueueState, batch: Batch, beside: int) -> tuple[Capacity, ...]:
+        """The room that a batch needs. What is stored already needs none.
+
+        It is looked up only if it matters: if the queue would be full otherwise.
+        """
+        try:
+            return await self._level.capacity(queue, len(batch), beside)
+        except QueueFull:
+            if None in batch.ids:
+                raise
+        return await self._level.capacity(queue, await self._count_new(queue, batch), beside)
+
+    async def _count_new(self, queue: QueueState, batch: Batch) -> int:
+        new = len(batch)
+        for name, indexes in batch.by_partition.items():
+            partition = queue.partitions.get(name)
+            if partition is None:
+                continue
+            for index in indexes:
+                found = await self._store.find_offset(partition.number, batch.ids[index] or "")
+                new -= found is not None
+        return new
+
+    def _appends(self, queue: QueueState, batch: Batch, producer: str | None) -> tuple[Append, ...]:
+        number, partitions = queue.config.number, queue.partitions
+        if queue.config.options.encryption_enabled:
+            batch.choose_ids()
         return tuple(
             [
                 Append(
-                    queue=queue.config.number,
+                    queue=number,
                     partition=partitions[name].number,
                     columns=self._columns(queue, name, batch, indexes, producer),
                 )
                 for name, indexes in batch.by_partition.items()
             ]
         )
-
-    async def check(self, batch: Batch) -> None:
-        """Raise what stands against a batch, before anything is made for it."""
-        queue = self._catalogue.queues.get(batch.queue)
-        if queue is None:
-            return
-        if queue.config.options.encryption_enabled:
-            self._keys.check()
-        queue.check_room(await self._new(queue, batch))
-
-    async def take_room(self, queue: QueueState, batch: Batch, room: Room) -> None:
-        room.take(queue, await self._new(queue, batch))
-
-    async def _new(self, queue: QueueState, batch: Batch) -> int:
-        """How much room a batch needs; what is stored already needs none.
-
-        It is looked up only if it matters: if the queue would be full otherwise.
-        """
-        if queue.has_room(len(batch)) or None in batch.ids:
-            return len(batch)
-        known = 0
-        for name, indexes in batch.by_partition.items():
-            partition = queue.partitions.get(name)
-            if partition is not None:
-                known += await self._count_known(partition.number, batch, indexes)
-        return len(batch) - known
-
-    async def _count_known(self, partition: int, batch: Batch, indexes: Sequence[int]) -> int:
-        found = [
-            await self._store.find_offset(partition, batch.ids[index] or "") for index in indexes
-        ]
-        return len(found) - found.count(None)
-
-    async def prepare(self, batch: Batch, producer: str | None) -> tuple[QueueState, list[Append]]:
-        queue = await self._catalogue.ensure_queue(batch.queue)
-        if queue.config.options.encryption_enabled:
-            batch.choose_ids()
-        partitions = await self._catalogue.ensure_partitions(queue, batch.by_partition)
-        appends = [
-            Append(
-                queue=queue.config.number,
-                partition=partitions[name].number,
-                columns=self._columns(queue, name, batch, indexes, producer),
-            )
-            for name, indexes in batch.by_partition.items()
-        ]
-        return queue, appends
 
     def _columns(
         self,

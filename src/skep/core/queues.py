@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from skep.core.catalogue import Catalogue
 from skep.core.committer import Committer
+from skep.core.following import Following, current
 from skep.core.state import PartitionState, QueueState
 from skep.model.change import Change
 from skep.model.dead_letter import DeadLetterFilter
@@ -28,7 +29,10 @@ MAX_REMOVALS = 10_000
 
 
 class Queues:
-    def __init__(self, store: Store, catalogue: Catalogue, committer: Committer) -> None:
+    def __init__(
+        self, store: Store, catalogue: Catalogue, following: Following, committer: Committer
+    ) -> None:
+        self._following = following
         self._store = store
         self._catalogue = catalogue
         self._committer = committer
@@ -53,17 +57,23 @@ class Queues:
         self._catalogue.check_open()
         first, second = labels_of(check_name("queue", queue))
         config = _config(queue, namespace or first, task or second, options)
-        state = await self._catalogue.ensure_queue(config.name)
-        made = await self._catalogue.ensure_partitions(state, [DEFAULT_PARTITION])
-        # Last, because it is this write that makes the partition durable, too.
-        state = await self._catalogue.configure(config)
-        return state.config, made[DEFAULT_PARTITION].number
+        while True:
+            state = await self._catalogue.ensure_queue(config.name)
+            await self._catalogue.ensure_partitions(state, [DEFAULT_PARTITION])
+            # Last, because it is this write that makes the partition durable, too.
+            configured = await self._catalogue.configure(config)
+            made = state.partitions.get(DEFAULT_PARTITION)
+            # Otherwise the queue was deleted meanwhile, and this is another one.
+            if configured is state and made is not None:
+                return state.config, made.number
 
-    def get(self, queue: str) -> Queue:
+    @current
+    async def get(self, queue: str) -> Queue:
         """The configuration of a queue."""
         return self._catalogue.queue(queue).config
 
-    def list(self, *, namespace: str | None = None, task: str | None = None) -> list[Queue]:
+    @current
+    async def list(self, *, namespace: str | None = None, task: str | None = None) -> list[Queue]:
         """The queues with these labels, the highest priority first, then by name."""
         check_label("namespace", namespace)
         check_label("task", task)
@@ -80,15 +90,18 @@ class Queues:
         ]
         return sorted(found, key=lambda q: (-q.config.options.priority, q.config.name))
 
-    def has(self, queue: str, partition: str) -> bool:
+    @current
+    async def has(self, queue: str, partition: str) -> bool:
         """Whether a queue has a partition of this name."""
         return partition in self._catalogue.queue(queue).partitions
 
-    def partitions(self, queue: str) -> Iterator[PartitionStats]:
+    @current
+    async def partitions(self, queue: str) -> Iterator[PartitionStats]:
         """The partitions of a queue, oldest first."""
         partitions = self._catalogue.partitions_of(queue, None)
         return (_partition_stats(partition) for partition in partitions)
 
+    @current
     async def stats(self, queue: str) -> QueueStats:
         """A queue in numbers."""
         state = self._catalogue.queue(queue)
@@ -107,6 +120,7 @@ class Queues:
             ),
         )
 
+    @current
     async def clear(self, queue: str, *, partition: str | None = None) -> int:
         """Remove all messages pushed so far; offsets and groups stay. Returns how many."""
         partitions = self._catalogue.partitions_of(queue, partition)
@@ -135,10 +149,12 @@ class Queues:
             # in a change of its own, because a pop of one group says nothing about the others.
             await self._committer.submit(Change(consumers=(update,)))
 
+    @current
     async def delete(self, queue: str) -> None:
         """Remove a queue with all its messages, groups, dead letters and traces."""
         await self._catalogue.forget_queue(queue)
 
+    @current
     async def removals(self, queue: str, *, limit: int = 100) -> Sequence[Removal]:
         """The retention history of the last 90 days, newest first."""
         check_count("limit", limit, least=1, most=MAX_REMOVALS)

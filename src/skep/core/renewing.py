@@ -17,9 +17,9 @@ class Renewing:
 
     async def look_at(self, number: int) -> QueueState | None:
         """See whether a queue exists, how it is configured, and which groups it has."""
-        before = self._known(number)
+        before = self._catalogue.by_number.get(number)
         config = {queue.number: queue for queue in await self._store.queues()}.get(number)
-        known = self._known(number)
+        known = self._catalogue.by_number.get(number)
         if config is None:
             if known is not None and known is before:
                 self._catalogue.drop_queue(known)
@@ -55,7 +55,8 @@ class Renewing:
 
     async def add(self, partition: Partition) -> None:
         """A partition that another server made."""
-        queue = self._known(partition.queue) or await self.look_at(partition.queue)
+        number = partition.queue
+        queue = self._catalogue.by_number.get(number) or await self.look_at(number)
         if queue is not None:
             self._catalogue.adopt(queue, partition)
 
@@ -90,10 +91,6 @@ class Renewing:
             if partition is not None and found is not None:
                 self._catalogue.hear(found, partition, state, own=False)
         self._catalogue.refresh_queue(queue)
-
-    def _known(self, number: int) -> QueueState | None:
-        queues = self._catalogue.queues.values()
-        return next((queue for queue in queues if queue.config.number == number), None)
 
 
 def _is(group: GroupState, subscription: Subscription | None) -> bool:

@@ -8,75 +8,101 @@ from msgspec.structs import replace
 from skep.core import ack, lease as leases
 from skep.core.catalogue import Catalogue
 from skep.core.holding import Held
-from skep.core.state import GroupState, PartitionState
+from skep.core.push import PreparedPush
+from skep.core.state import GroupState, Link, PartitionState
 from skep.errors import Invalid, LeaseLost
 from skep.model.address import MAX_OFFSET, MAX_PARTITION
-from skep.model.change import Append, Change, EntryUpdate, GiveUp, IdempotencyKey
+from skep.model.change import (
+    Capacity,
+    Change,
+    EntryUpdate,
+    EntryVersion,
+    GiveUp,
+    IdempotencyKey,
+)
 from skep.model.consumer import Consumer, Failure
 from skep.model.names import Instant, LeaseId, check_count, check_text, to_datetime
 from skep.model.operation import STATUSES, Settlement, Verdict
-from skep.store.clock import Clock
+from skep.store.protocol import Store
 
 
 class Plan:
     """A change in the making: what several operations do to the same state adds up."""
 
     def __init__(self) -> None:
-        self.appends: list[Append] = []
+        self.pushes: list[PreparedPush] = []
         self.dead_letters: list[GiveUp] = []
         self.entries: list[EntryUpdate] = []
         self._states: dict[tuple[GroupState, PartitionState], Consumer] = {}
+        self._leases: dict[tuple[GroupState, PartitionState], LeaseId] = {}
+        self._links: list[tuple[GroupState, PartitionState, Link]] = []
 
     def consumer(self, group: GroupState, partition: PartitionState) -> Consumer:
         """The state as this plan leaves it so far, on top of what is on its way to the store."""
-        return self._states.get((group, partition)) or _latest(group, partition)
+        return self._states.get((group, partition)) or group.latest(partition)
 
     def touches(self, group: GroupState, partition: PartitionState) -> bool:
         return (group, partition) in self._states
 
-    def put(self, group: GroupState, partition: PartitionState, state: Consumer) -> None:
-        self._states[group, partition] = state
+    def put(self, held: Held, state: Consumer, lease: LeaseId) -> None:
+        """Replace the state of what a lease holds."""
+        self._states[held] = state
+        self._leases[held] = lease
 
     def give_up(self, group: GroupState, partition: PartitionState, dead: list[Failure]) -> None:
-        attempts = _latest(group, partition).attempt
+        attempts = group.latest(partition).attempt
         self.dead_letters += (
             group.give_up(partition, failure.offset, error=failure.error, attempts=attempts)
             for failure in dead
         )
 
-    def change(self, key: IdempotencyKey | None = None) -> Change:
-        updates = [
-            group.update(
+    def submit(
+        self, key: IdempotencyKey | None = None, based_on: tuple[EntryVersion, ...] = ()
+    ) -> Change:
+        """The change, about to go to the store; the next plan builds on its states."""
+        updates = []
+        for (group, partition), state in self._states.items():
+            update = group.update(
                 partition,
                 state,
-                expected=_latest(group, partition).version,
-                under_lease=True,
+                expected=group.latest(partition).revision,
+                lease=self._leases[group, partition],
             )
-            for (group, partition), state in self._states.items()
-        ]
+            updates.append(update)
+            self._links.append((group, partition, group.submit(partition, update.state)))
+        settled = {group.queue.versions[0] for group, _ in self._states}
+        pushed = {version for push in self.pushes for version in push.queues}
         return Change(
-            appends=tuple(self.appends),
+            appends=tuple(append for push in self.pushes for append in push.appends),
             consumers=tuple(updates),
             dead_letters=tuple(self.dead_letters),
             entries=tuple(self.entries),
             key=key,
+            queues=tuple(settled | pushed),
+            based_on=based_on,
+            capacity=self._capacity(),
         )
 
-    def submit(self) -> None:
-        """Let the next plan build on this one, which is on its way to the store."""
-        for (group, partition), state in self._states.items():
-            group.submitted[partition.number] = state
+    def _capacity(self) -> tuple[Capacity, ...]:
+        """What the pushes need together, by queue."""
+        needed: dict[int, Capacity] = {}
+        for push in self.pushes:
+            for each in push.capacity:
+                known = needed.get(each.queue, each._replace(messages=0))
+                messages, total = known.messages + each.messages, min(known.total, each.total)
+                needed[each.queue] = Capacity(each.queue, messages, total)
+        return tuple(needed.values())
 
-    def settled(self) -> None:
-        """This plan is committed or has failed: nobody builds on it any more."""
-        for (group, partition), state in self._states.items():
-            if group.submitted.get(partition.number) is state:
-                del group.submitted[partition.number]
+    def settle(self, applied: bool) -> None:
+        """The change was applied, or it was refused, with all that is built on it."""
+        for group, partition, link in self._links:
+            group.settle(partition, link, applied=applied)
 
 
 class Settling:
-    def __init__(self, clock: Clock, catalogue: Catalogue, random: Random) -> None:
-        self._clock = clock
+    def __init__(self, store: Store, catalogue: Catalogue, random: Random) -> None:
+        self._store = store
+        self._clock = store.clock
         self._catalogue = catalogue
         self._random = random
 
@@ -100,10 +126,11 @@ class Settling:
                     done = ack.settle(consumer, some.values(), options=options, now=now, luck=luck)
                 except Invalid as error:
                     raise error.moved(_places(some)) from None
-            if done.state.cursor >= partition.end:
-                # Whatever comes next is younger than this instant.
+            if done.state.cursor >= partition.end and not self._store.has_peers:
+                # Whatever comes next is younger than this instant. Another server may have pushed
+                # something that is not known here yet.
                 done.state = replace(done.state, oldest_at=now)
-            plan.put(group, partition, done.state)
+            plan.put((group, partition), done.state, lease_id)
             plan.give_up(group, partition, done.dead)
             settled.append(done)
         retries = [done.retry_at for done in settled if done.retry_at is not None]
@@ -117,6 +144,10 @@ class Settling:
             retry_at=to_datetime(min(retries)) if retries else None,
             released=not self._alive(plan, lease_id),
         )
+
+    def is_wide(self, lease_id: LeaseId) -> bool:
+        """Whether a lease holds several partitions."""
+        return len(self._catalogue.holdings.of(lease_id)) > 1
 
     def _held(self, plan: Plan, lease_id: LeaseId, only: Collection[int] | None) -> list[Held]:
         """What a lease holds when the acks on their way are done, all or ``only`` a part of it."""
@@ -146,15 +177,11 @@ class Settling:
         for group, partition in held:
             state = leases.extend(plan.consumer(group, partition), seconds=seconds, now=now)
             if state.lease is not None:
-                plan.put(group, partition, state)
+                plan.put((group, partition), state, lease_id)
                 ends.append(state.lease.expires_at)
         if not ends and not any(plan.touches(*place) for place in held):
             raise LeaseLost(lease_id)
         return min(ends, default=now)
-
-
-def _latest(group: GroupState, partition: PartitionState) -> Consumer:
-    return group.submitted.get(partition.number) or group.consumer(partition)
 
 
 def _check(where: str, verdict: object) -> None:

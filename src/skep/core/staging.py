@@ -6,19 +6,22 @@ lost or which another process has done: it is answered, and what was staged for 
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, TypeVar
 
 from skep.core import ledger
+from skep.core.backoff import Backoff
 from skep.core.catalogue import Catalogue
 from skep.core.chunks import Chunk, Group, encode, group
 from skep.core.committer import Committer
-from skep.core.encryption import KeyRing
+from skep.core.following import Following
 from skep.core.ledger import MAX_CHUNKS, Account, Epoch, Staged, check_epoch, check_stage
 from skep.core.limits import Limits
-from skep.core.publishing import ATTEMPTS, Publishing
+from skep.core.mode import MaintenanceMode
+from skep.core.publishing import Publishing
+from skep.core.state import QueueState
 from skep.core.whole import Locks
 from skep.errors import (
     Conflict,
@@ -29,7 +32,7 @@ from skep.errors import (
     SkepError,
     Unavailable,
 )
-from skep.model.change import Applied, Change, EntryUpdate
+from skep.model.change import Applied, Change, EntryUpdate, QueueVersion
 from skep.model.names import MAX_NUMBER, SECOND, check_count, check_label
 from skep.model.staged import Published, Rows, Stage
 from skep.store.protocol import Store
@@ -47,23 +50,23 @@ _log = logging.getLogger("skep.staging")
 
 
 class Staging:
-    """``rests`` says whether nothing may be pushed at present."""
-
     def __init__(
         self,
         store: Store,
         catalogue: Catalogue,
+        following: Following,
         committer: Committer,
-        keys: KeyRing,
+        mode: MaintenanceMode,
+        publishing: Publishing,
         limits: Limits,
-        rests: Callable[[], bool],
     ) -> None:
         self._store = store
         self._catalogue = catalogue
+        self._following = following
         self._committer = committer
         self._limits = limits
-        self._rests = rests
-        self._publishing = Publishing(store, catalogue, committer, keys, limits)
+        self._mode = mode
+        self._publishing = publishing
         self._busy = Locks[Account]()
         self._running: set[asyncio.Task[Any]] = set()
 
@@ -91,21 +94,36 @@ class Staging:
         check_count("chunk", chunk, most=MAX_CHUNKS - 1)
         key = check_epoch(app, version).key(check_stage("stage", stage), chunk)
         producer = check_label("producer", producer)
-        groups = [self._publishing.sealed(each) for each in group(rows, queue, self._limits)]
-        value = encode(Chunk(groups, producer))
-        for _ in range(ATTEMPTS):
+        checked = group(rows, queue, self._limits)
+        backoff = Backoff("the same chunk")
+        while True:
+            states = await self._states({each.queue for each in checked})
+            groups = [
+                self._publishing.sealed(each, states[each.queue].config)
+                if each.queue in states
+                else each
+                for each in checked
+            ]
             found = await self._store.find_entries(ledger.STAGES, [key])
             updates = ledger.put_chunk(
                 key,
                 found[0] if found else None,
-                value,
+                encode(Chunk(groups, producer)),
                 rows=len(rows),
                 size=sum(sum(map(len, each.payloads)) for each in groups),
                 queues=_counts(groups),
             )
-            if await self._write(updates):
+            versions = tuple(state.versions[0] for state in states.values())
+            if await self._write(updates, versions):
                 return len(rows)
-        raise Conflict("others keep staging the same chunk; try again")
+            await backoff.pause()
+
+    async def _states(self, names: Iterable[str]) -> dict[str, QueueState]:
+        """The queues of these names that exist."""
+        known = self._catalogue.queues
+        if any(name not in known for name in names):
+            await self._following.catch_up()
+        return {name: known[name] for name in names if name in known}
 
     async def commit(
         self, app: str, version: int | None, stages: Sequence[Stage], *, owner: str | None = None
@@ -118,8 +136,7 @@ class Staging:
         self._catalogue.check_open()
         epoch = check_epoch(app, version)
         _check_stages(stages)
-        if self._rests():
-            raise Unavailable("pushing is in maintenance; try again later")
+        await self._mode.check_normal()
         return await self._whole(self._commit(epoch, check_label("owner", owner), stages))
 
     async def abort(self, app: str, version: int | None, stages: Sequence[Stage]) -> None:
@@ -158,8 +175,10 @@ class Staging:
                 await self._write([ledger.forget(entry)])
 
     async def _commit(self, epoch: Epoch, owner: str | None, stages: Sequence[Stage]) -> Published:
+        backoff = Backoff(f"what {epoch.app!r} publishes")
         async with self._busy.of(epoch.account):
-            for _ in range(ATTEMPTS):
+            while True:
+                await self._mode.check_normal()
                 progress, known = await self._publishing.finish(epoch.account)
                 if progress is not None and progress.owner != owner:
                     raise Forbidden(f"app {epoch.app!r} belongs to somebody else")
@@ -170,13 +189,15 @@ class Staging:
                     return Published(duplicate=True, rows=0)
                 staged = await self._of(epoch, stages)
                 if problem := _problem(epoch, stages, staged):
-                    if (await ledger.read_progress(self._store, epoch.account))[1] != known:
-                        continue  # another server has just published it
-                    raise Conflict(problem)
+                    if (await ledger.read_progress(self._store, epoch.account))[1] == known:
+                        raise Conflict(problem)
+                    # Otherwise another server has just published it.
+                    await backoff.pause()
+                    continue
                 if await self._publishing.publish(epoch, owner, known, staged):
                     await self._publish_rest(epoch)
                     return Published(duplicate=False, rows=sum(stage.rows for stage in stages))
-        raise Conflict(f"others keep writing for {epoch.app!r}; try again")
+                await backoff.pause()
 
     async def _publish_rest(self, epoch: Epoch) -> None:
         try:
@@ -211,7 +232,7 @@ class Staging:
     async def _go_on(self, account: Account, now: int) -> None:
         found = await self._store.find_entries(account.space, [account.app])
         is_fresh = bool(found) and found[0].updated_at > now - STALLED
-        if self._rests() or (self._store.shared and is_fresh):
+        if self._mode.buffers or (self._store.shared and is_fresh):
             return
         try:
             await self._whole(self._finish(account))
@@ -222,9 +243,11 @@ class Staging:
         async with self._busy.of(account):
             await self._publishing.finish(account)
 
-    async def _write(self, updates: Iterable[EntryUpdate]) -> bool:
+    async def _write(
+        self, updates: Iterable[EntryUpdate], queues: tuple[QueueVersion, ...] = ()
+    ) -> bool:
         """False, and nothing, if something is no longer as it was read."""
-        outcome = await self._committer.submit(Change(entries=tuple(updates)))
+        outcome = await self._committer.submit(Change(entries=tuple(updates), queues=queues))
         return isinstance(outcome, Applied)
 
     async def _whole(self, work: Coroutine[Any, Any, T]) -> T:

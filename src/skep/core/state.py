@@ -5,15 +5,15 @@ object per partition and one entry per partition and group, so their size matter
 """
 
 import heapq
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from skep.core import lease as leases
-from skep.errors import QueueFull
 from skep.model import ranges
-from skep.model.change import ConsumerUpdate, GiveUp
-from skep.model.consumer import Consumer
-from skep.model.names import Instant, Offset
+from skep.model.change import ConsumerUpdate, GiveUp, QueueVersion
+from skep.model.consumer import Consumer, Revision, new_token
+from skep.model.names import Instant, LeaseId, Offset
 from skep.model.queue import Partition, Queue, Subscription
 
 _NUMBER = (1 << 64) - 1
@@ -63,6 +63,25 @@ class PartitionState:
             group.backlog -= group.consumer(self).cursor - cursor
 
 
+class Chain:
+    """Updates of one state, each built on the one before, that are on their way to the store.
+
+    When one of them is refused, nothing that was built on it can be applied: the chain is broken.
+    """
+
+    __slots__ = ("broken",)
+
+    def __init__(self) -> None:
+        self.broken = False
+
+
+class Link(NamedTuple):
+    """A submitted state, and the chain of updates that led to it."""
+
+    state: Consumer
+    chain: Chain
+
+
 class GroupState:
     """A group in a queue: its state in each partition it has touched, and what is ready for it."""
 
@@ -85,8 +104,8 @@ class GroupState:
         self.subscription = subscription
         self.removed = False
         self.consumers: dict[int, Consumer] = {}
-        self.submitted: dict[int, Consumer] = {}
-        """States that are on their way to the store: the next decision builds on them."""
+        self.submitted: dict[int, Link] = {}
+        """States on their way to the store: the next decision builds on them."""
         self.ready = Ready()
         self.claimed: set[int] = set()
         """Partitions that an operation of this process is about to lease or release."""
@@ -102,6 +121,26 @@ class GroupState:
             return Consumer(cursor=partition.start, oldest_at=partition.first_at)
         return leases.from_start(known, partition.start)
 
+    def latest(self, partition: PartitionState) -> Consumer:
+        """The state that the next update builds on: the one submitted last, if any."""
+        link = self.submitted.get(partition.number)
+        return self.consumer(partition) if link is None or link.chain.broken else link.state
+
+    def submit(self, partition: PartitionState, state: Consumer) -> Link:
+        """Let the next update build on ``state``, which is on its way to the store."""
+        before = self.submitted.get(partition.number)
+        chain = Chain() if before is None or before.chain.broken else before.chain
+        link = self.submitted[partition.number] = Link(state, chain)
+        return link
+
+    def settle(self, partition: PartitionState, link: Link, *, applied: bool) -> None:
+        """A submitted state was applied, or it was refused, with all that is built on it."""
+        if not applied:
+            link.chain.broken = True
+        last = self.submitted.get(partition.number)
+        if last is link or (last is not None and last.chain.broken):
+            del self.submitted[partition.number]
+
     def put(self, partition: PartitionState, state: Consumer) -> None:
         before = self.consumer(partition).cursor
         self.consumers[partition.number] = state
@@ -112,20 +151,20 @@ class GroupState:
         partition: PartitionState,
         state: Consumer,
         *,
-        expected: int | None = None,
-        under_lease: bool = False,
+        expected: Revision | None = None,
+        lease: LeaseId | None = None,
     ) -> ConsumerUpdate:
-        """The write that makes ``state`` the group's, on top of the present one or ``expected``."""
+        """The write that makes ``state`` the group's, on top of the current one or ``expected``."""
         if expected is None:
-            expected = self.consumer(partition).version
+            expected = self.consumer(partition).revision
         return ConsumerUpdate(
             queue=self.queue.config.number,
             partition=partition.number,
             group=self.name,
             subscription=self.subscription.id,
             expected=expected,
-            state=state,
-            under_lease=under_lease,
+            state=replace(state, token=new_token()),
+            lease=lease,
         )
 
     def give_up(
@@ -162,18 +201,21 @@ class GroupState:
 
 
 class QueueState:
-    __slots__ = ("config", "groups", "grown", "kept", "partitions", "reserved")
+    __slots__ = ("config", "groups", "grown", "kept", "partitions", "versions")
 
     def __init__(self, config: Queue) -> None:
-        self.config = config
+        self.configure(config)
         self.partitions: dict[str, PartitionState] = {}
         self.groups: dict[str, GroupState] = {}
         self.kept = 0
         """Messages in the log."""
-        self.reserved = 0
-        """Messages of pushes that are under way: room that is taken already."""
         self.grown = 0
         """How often something was found to have been appended."""
+
+    def configure(self, config: Queue) -> None:
+        self.config = config
+        self.versions = (QueueVersion(config.number, config.version),)
+        """What a change that was decided on this configuration is based on."""
 
     def add(self, partition: Partition) -> PartitionState:
         known = self.partitions.get(partition.name)
@@ -191,46 +233,10 @@ class QueueState:
             return self.kept
         return max(group.backlog for group in self.groups.values())
 
-    def has_room(self, messages: int) -> bool:
+    def room(self) -> int | None:
+        """How many messages may be pushed before the queue is full; None if there is no limit."""
         capacity = self.config.options.max_size
-        return not messages or not capacity or self.depth + self.reserved + messages <= capacity
-
-    def check_room(self, messages: int) -> None:
-        """Raise ``QueueFull`` if there is no room for so many more."""
-        if not self.has_room(messages):
-            raise QueueFull(
-                self.config.name,
-                depth=self.depth + self.reserved,
-                capacity=self.config.options.max_size,
-            )
-
-
-class Room:
-    """Room that a change takes in queues until it is committed or has failed."""
-
-    __slots__ = ("_held", "_taken")
-
-    def __init__(self) -> None:
-        self._taken: list[tuple[QueueState, int]] = []
-        self._held = True
-
-    def take(self, queue: QueueState, messages: int) -> None:
-        queue.check_room(messages)
-        queue.reserved += messages
-        self._taken.append((queue, messages))
-
-    def hold(self) -> None:
-        """Take the same room again for another try."""
-        if not self._held:
-            self._held = True
-            for queue, messages in self._taken:
-                queue.reserved += messages
-
-    def give_back(self) -> None:
-        if self._held:
-            self._held = False
-            for queue, messages in self._taken:
-                queue.reserved -= messages
+        return capacity - self.depth if capacity else None
 
 
 class Ready:

@@ -132,7 +132,7 @@ class Streams:
             return await self._transacting.run(operations, producer=producer)
 
     async def _ack(self, partition: int, ack: CycleAck) -> Ack:
-        held = self._addresses.held(ack.lease_id, partition)
+        held = await self._addresses.held(ack.lease_id, partition)
         (last,) = await self._addresses.offsets(ack.lease_id, partition, [ack.transaction_id])
         if last is None:
             raise NotFound(f"message {ack.transaction_id!r} does not exist")

@@ -8,6 +8,7 @@ from functools import partial
 
 from skep.core.catalogue import Catalogue
 from skep.core.evict import Evicting
+from skep.core.following import Following
 from skep.core.latency_log import LatencyLog
 from skep.core.queues import Queues
 from skep.core.readers import Readers
@@ -72,6 +73,7 @@ class Sweeper:
         self,
         store: Store,
         catalogue: Catalogue,
+        following: Following,
         queues: Queues,
         evicting: Evicting,
         staging: Staging,
@@ -80,6 +82,7 @@ class Sweeper:
     ) -> None:
         self._store = store
         self._catalogue = catalogue
+        self._following = following
         self._queues = queues
         self._evicting = evicting
         self._staging = staging
@@ -97,6 +100,7 @@ class Sweeper:
 
     async def sweep(self, now: Instant | None = None) -> int:
         """Remove what is due; return how many messages left their queues."""
+        await self._following.catch_up()
         now = self._store.clock.now() if now is None else now
         removed = 0
         for count, queue in enumerate(list(self._catalogue.queues.values())):
@@ -128,6 +132,9 @@ class Sweeper:
 
     async def _sweep_queue(self, queue: QueueState, now: Instant) -> int:
         removed = 0
+        if queue.config.options.retention_enabled or queue.config.options.max_wait_time_seconds:
+            # Another server may have configured it otherwise, or moved a group back.
+            await self._following.catch_up()
         # Once for all partitions: options that change meanwhile may wait for other readers.
         options = queue.config.options
         readers = await self._readers_of(queue, options)

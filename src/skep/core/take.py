@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from uuid import uuid4
 
 from skep.core import lease as leases
@@ -11,11 +11,12 @@ from skep.core.claim import Claim, Claiming, Take
 from skep.core.committer import Committer
 from skep.core.evict import Evicting
 from skep.core.limits import Limits
+from skep.core.mode import NORMAL_POP, MaintenanceMode
 from skep.core.state import GroupState, PartitionState
 from skep.errors import Corrupted, EncryptionUnavailable, LeaseLost, SkepError
 from skep.model.change import Applied, Change, Outcome
 from skep.model.message import Delivery
-from skep.model.names import SECOND, LeaseId, to_datetime
+from skep.model.names import RESERVED, SECOND, LeaseId, to_datetime
 from skep.store.clock import Clock
 
 _log = logging.getLogger("skep.take")
@@ -31,8 +32,10 @@ class Taking:
         committer: Committer,
         claiming: Claiming,
         evicting: Evicting,
+        mode: MaintenanceMode,
         limits: Limits,
     ) -> None:
+        self._mode = mode
         self._limits = limits
         self._clock = clock
         self._catalogue = catalogue
@@ -47,6 +50,8 @@ class Taking:
         goes first.
         """
         while True:
+            if self._mode.pops_paused and not _are_reserved(groups):
+                return None
             lease_id = LeaseId(str(uuid4()))
             claims: list[Claim] = []
             try:
@@ -140,8 +145,13 @@ class Taking:
             self._catalogue.holdings.note(lease_id, (claim.group, claim.partition), claim.ages)
 
     async def _commit(self, claims: list[Claim], lease_id: LeaseId) -> Outcome:
+        groups = [claim.group for claim in claims]
         submitted = self._committer.submit(
-            Change(consumers=tuple(claim.update for claim in claims))
+            Change(
+                consumers=tuple(claim.update for claim in claims),
+                queues=tuple({group.queue.versions[0] for group in groups}),
+                based_on=() if _are_reserved(groups) else NORMAL_POP,
+            )
         )
         try:
             return await asyncio.shield(submitted)
@@ -164,6 +174,11 @@ class Taking:
         for group, partition in places:
             group.claimed.discard(partition.number)
             self._catalogue.scheduler.refresh(group, partition)
+
+
+def _are_reserved(groups: Sequence[GroupState]) -> bool:
+    """Whether pops are of our own queues, which are never paused."""
+    return bool(groups) and groups[0].queue.config.name.startswith(RESERVED)
 
 
 def _delivery(claims: list[Claim]) -> Delivery:

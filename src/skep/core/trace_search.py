@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 
 from skep.core.catalogue import Catalogue
+from skep.core.following import Following, current
 from skep.core.limits import Limits
 from skep.core.metrics import Sees
 from skep.core.reading import Reading
@@ -16,13 +17,20 @@ MAX_COUNTED = 100_000
 
 class TraceSearch:
     def __init__(
-        self, catalogue: Catalogue, traces: Traces, reading: Reading, limits: Limits
+        self,
+        catalogue: Catalogue,
+        following: Following,
+        traces: Traces,
+        reading: Reading,
+        limits: Limits,
     ) -> None:
+        self._following = following
         self._catalogue = catalogue
         self._traces = traces
         self._reading = reading
         self._limits = limits
 
+    @current
     async def events(
         self,
         name: str,
@@ -48,6 +56,7 @@ class TraceSearch:
                 found.append(traced)
         return EventPage(events=found, total=await self._count(name, sees), next=following)
 
+    @current
     async def names(
         self, sees: Sees, *, seeing_all: bool, offset: int = 0, limit: int | None = None
     ) -> NamePage:

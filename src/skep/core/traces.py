@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from skep.core.catalogue import Catalogue
 from skep.core.committer import Committer
+from skep.core.following import Following, current
 from skep.core.limits import Limits
 from skep.core.messages import Messages
 from skep.core.metrics import Sees
@@ -28,11 +29,13 @@ class Traces:
         self,
         store: Store,
         catalogue: Catalogue,
+        following: Following,
         committer: Committer,
         messages: Messages,
         reading: Reading,
         limits: Limits,
     ) -> None:
+        self._following = following
         self._store = store
         self._catalogue = catalogue
         self._committer = committer
@@ -40,6 +43,7 @@ class Traces:
         self._reading = reading
         self._limits = limits
 
+    @current
     async def messages(
         self, trace_id: UUID, *, sees: Sees | None = None, limit: int = 1000
     ) -> list[Message]:
@@ -96,6 +100,7 @@ class Traces:
                 return recorded
         raise MessageNotFound(str(message_id))
 
+    @current
     async def events(self, message_id: UUID) -> list[TraceEvent]:
         """The events of a message, oldest first."""
         self._catalogue.check_open()

@@ -2,25 +2,24 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
+from skep.core.backoff import Backoff
 from skep.core.committer import Committer
 from skep.core.following import Following
 from skep.core.limits import Limits
-from skep.core.push import Batch, Pushing
-from skep.core.reading import Reading
+from skep.core.mode import NORMAL_PUSH, MaintenanceMode
+from skep.core.push import Batch, PreparedPush, Pushing
 from skep.core.settle import Plan, Settling
-from skep.core.state import Room
 from skep.core.whole import Locks, to_the_end
-from skep.errors import Conflict, Invalid, KeyReused, LeaseLost, QueueNotFound
+from skep.errors import Conflict, Invalid, KeyReused, LeaseLost, NotFound
 from skep.model.change import (
-    Append,
-    Appended,
     Applied,
     Change,
+    EntryVersion,
     Gone,
     IdempotencyKey,
     Outcome,
@@ -45,18 +44,25 @@ from skep.model.operation import (
 )
 from skep.store.protocol import Store
 
-_ATTEMPTS = 50
-"""Decisions in a row that somebody else's write makes obsolete before we stop trying."""
-
 T = TypeVar("T")
 
 
-class _Asked(msgspec.Struct, frozen=True):
+class _Request(msgspec.Struct, frozen=True):
     operations: Sequence[Operation]
     required: Sequence[LeaseId]
     batches: Sequence[Batch]
     producer: str | None
-    once: IdempotencyKey | None = None
+    based_on: tuple[EntryVersion, ...]
+
+
+class _Memo(msgspec.Struct, frozen=True, array_like=True):
+    """What the answer to a repeated transaction needs besides where its messages are."""
+
+    ids: list[list[str | None]] = []
+    """The transaction ids of each push, as they were sent or chosen."""
+    settlements: list[Settlement] = []
+    caller: bytes = b""
+    """The memo of the caller."""
 
 
 class Transacting:
@@ -67,16 +73,16 @@ class Transacting:
         following: Following,
         pushing: Pushing,
         settling: Settling,
-        reading: Reading,
+        mode: MaintenanceMode,
         limits: Limits,
     ) -> None:
         self._keys = Locks[str]()
-        self._reading = reading
         self._store = store
         self._committer = committer
         self._following = following
         self._pushing = pushing
         self._settling = settling
+        self._mode = mode
         self._limits = limits
 
     async def run(
@@ -84,110 +90,142 @@ class Transacting:
         operations: Sequence[Operation],
         *,
         required_leases: Sequence[str] = (),
-        key: str | None = None,
-        producer: str | None = None,
-    ) -> Transaction:
-        required = self._check_all(operations, required_leases)
-        producer = check_label("producer", producer)
-        batches = self._batches(operations)
-        if key is None:
-            return await self._run(_Asked(operations, required, batches, producer))
-        once = _once(key, operations, required)
-        asked = _Asked(operations, required, batches, producer, once)
-        # Who asked may go, and come back with the same key: then this must not be half done.
-        return await to_the_end(self._run_once(asked, once))
-
-    async def _run_once(self, asked: _Asked, once: IdempotencyKey) -> Transaction:
-        # Sent twice at once, the second waits for what becomes of the first.
-        async with self._keys.of(once.name):
-            if earlier := await self._store.find_outcome(once):
-                # It may be so fresh that its sync is under way: an empty change ends after that.
-                await self._committer.submit(Change())
-                return await self._answer_again(asked, earlier)
-            return await self._run(asked)
-
-    async def _run(self, asked: _Asked) -> Transaction:
-        batches = asked.batches
-        appends: list[Append] = []
-
-        def build(plan: Plan) -> list[Settlement]:
-            plan.appends += appends
-            for lease_id in asked.required:
-                self._settling.extend(plan, lease_id, 0)
-            return list(self._settle(plan, asked.operations))
-
-        # Whatever stands against it is found before a queue or a partition is made for it.
-        await self._plan(build)
-        self._committer.check(sum(batch.weight for batch in batches))
-        for batch in batches:
-            await self._pushing.check(batch)
-        room = Room()
-        try:
-            for batch in batches:
-                queue, prepared = await self._pushing.prepare(batch, asked.producer)
-                await self._pushing.take_room(queue, batch, room)
-                appends += prepared
-        except BaseException:
-            room.give_back()
-            raise
-        outcome, settlements = await self.decide(build, key=asked.once, room=room)
-        if isinstance(outcome, Applied) and outcome.repeated:
-            return await self._answer_again(asked, outcome)
-        return _answer(asked, outcome, batches, settlements)
-
-    async def decide(
-        self,
-        build: Callable[[Plan], T],
-        *,
         key: IdempotencyKey | None = None,
-        room: Room | None = None,
-    ) -> tuple[Applied | Gone | Reused, T]:
-        """Build a change on the present state and commit it; again, if the state has moved."""
-        room = room or Room()
-        for _ in range(_ATTEMPTS):
+        producer: str | None = None,
+        based_on: tuple[EntryVersion, ...] | None = None,
+    ) -> Transaction:
+        """Do all operations or none; with a key, once.
+
+        Pushes need normal operation, unless ``based_on`` names the mode that they rely on.
+        """
+        required = self._check_all(operations, required_leases)
+        batches = self._batches(operations)
+        if based_on is None:
+            based_on = NORMAL_PUSH if batches else ()
+        request = _Request(
+            operations, required, batches, check_label("producer", producer), based_on
+        )
+        if key is None:
+            return await self._run(request, None)
+        check_transaction_id("idempotency_key", key.name)
+        # The caller may go, and come back with the same key: then this must not be half done.
+        return await to_the_end(self._run_once(request, key))
+
+    async def find(
+        self, key: IdempotencyKey, operations: Sequence[Operation]
+    ) -> Transaction | None:
+        """The answer to a transaction that was applied before; None if there is none.
+
+        Only the pushes of ``operations`` matter.
+        """
+        check_transaction_id("idempotency_key", key.name)
+        earlier = await self._store.find_outcome(key)
+        if earlier is None:
+            return None
+        if not isinstance(earlier, Applied):
+            raise KeyReused(key.name)
+        # It may be so fresh that its sync is under way: an empty change ends after that.
+        await self._committer.submit(Change())
+        return _recall(self._batches(operations), earlier)
+
+    async def _run_once(self, request: _Request, key: IdempotencyKey) -> Transaction:
+        # Sent twice at once, the second waits for the outcome of the first.
+        async with self._keys.of(key.name):
+            if earlier := await self.find(key, request.operations):
+                return earlier
             try:
-                plan, result = await self._plan(build)
-                change = plan.change(key)
-            except BaseException:
-                room.give_back()
+                return await self._run(request, key)
+            except (Conflict, NotFound):
+                # What stands against it may be that another server has just applied it.
+                if earlier := await self.find(key, request.operations):
+                    return earlier
                 raise
-            room.hold()
-            plan.submit()
-            outcome = await self._committer.submit(change, partial(_settled, plan, room))
-            if isinstance(outcome, Applied | Gone | Reused):
-                return outcome, result
-        raise Conflict("others keep changing the same partitions; try again")
+
+    async def _run(self, request: _Request, key: IdempotencyKey | None) -> Transaction:
+        def build(plan: Plan) -> list[Settlement]:
+            for lease_id in request.required:
+                self._settling.extend(plan, lease_id, 0)
+            return list(self._settle(plan, request.operations))
+
+        backoff = Backoff("the same partitions")
+        while True:
+            if request.based_on == NORMAL_PUSH:
+                await self._mode.check_normal()
+            outcome, settlements = await self._attempt(request, key, build)
+            if isinstance(outcome, Applied):
+                if outcome.repeated:
+                    return _recall(request.batches, outcome)
+                return _answer(request.batches, outcome, settlements)
+            if isinstance(outcome, Reused) and key:
+                raise KeyReused(key.name)
+            await backoff.pause()
+
+    async def _attempt(
+        self,
+        request: _Request,
+        key: IdempotencyKey | None,
+        build: Callable[[Plan], list[Settlement]],
+    ) -> tuple[Outcome, list[Settlement]]:
+        pushes = await self._prepare(request, build) if request.batches else []
+        if pushes is None:
+            return Gone(), []
+        plan, settlements = await self._plan(build)
+        plan.pushes += pushes
+        if key is not None:
+            memo = _Memo([batch.ids for batch in request.batches], settlements, key.memo)
+            key = replace(key, memo=msgspec.msgpack.encode(memo))
+        return await self._submit(plan, key, request.based_on), settlements
+
+    async def _prepare(
+        self, request: _Request, build: Callable[[Plan], object]
+    ) -> list[PreparedPush] | None:
+        """The pushes of a transaction; None if a queue was deleted meanwhile.
+
+        What stands against it is found before a queue or a partition is created for it.
+        """
+        await self._plan(build)
+        self._committer.check(sum(batch.weight for batch in request.batches))
+        for batch, beside in _counted(request.batches):
+            await self._pushing.check(batch, beside=beside)
+        pushes = [
+            await self._pushing.prepare(batch, request.producer, beside=beside)
+            for batch, beside in _counted(request.batches)
+        ]
+        prepared = [push for push in pushes if push is not None]
+        return prepared if len(prepared) == len(pushes) else None
+
+    async def decide(self, lease_id: LeaseId, build: Callable[[Plan], T]) -> T:
+        """Build a change of what a lease holds and commit it; again, if that has changed."""
+        if self._settling.is_wide(lease_id):
+            # Other servers may have settled other parts of it.
+            await self._following.catch_up()
+        backoff = Backoff("the same partitions")
+        while True:
+            plan, result = await self._plan(build)
+            if isinstance(await self._submit(plan), Applied):
+                return result
+            await backoff.pause()
+
+    async def _submit(
+        self,
+        plan: Plan,
+        key: IdempotencyKey | None = None,
+        based_on: tuple[EntryVersion, ...] = (),
+    ) -> Outcome:
+        return await self._committer.submit(plan.submit(key, based_on), plan.settle)
 
     async def _plan(self, build: Callable[[Plan], T]) -> tuple[Plan, T]:
-        """What ``build`` makes of the present state."""
+        """What ``build`` makes of the current state."""
         plan = Plan()
         try:
             return plan, build(plan)
         except LeaseLost:
             if not self._store.shared:
                 raise
-        # Another server may have given or extended it.
+        # Another server may have granted or extended it.
         await self._following.catch_up()
         plan = Plan()
         return plan, build(plan)
-
-    async def _answer_again(self, asked: _Asked, earlier: Outcome) -> Transaction:
-        """The answer of the first time, without the ids that were chosen this time."""
-        batches = self._batches(asked.operations)
-        if isinstance(earlier, Applied):
-            await self._recall_ids(earlier, batches)
-        return _answer(asked, earlier, batches, [])
-
-    async def _recall_ids(self, earlier: Applied, batches: Sequence[Batch]) -> None:
-        """Find the ids that were chosen for drafts without one, because they are encrypted."""
-        appended = iter(earlier.appended)
-        for batch in batches:
-            for (_, indexes), places in zip(
-                batch.by_partition.items(), _some(appended, batch), strict=True
-            ):
-                for index, offset in zip(indexes, places.offsets, strict=True):
-                    if batch.ids[index] is None:
-                        batch.ids[index] = await self._reading.chosen_id(places.partition, offset)
 
     def _batches(self, operations: Sequence[Operation]) -> list[Batch]:
         batches: list[Batch] = []
@@ -241,32 +279,43 @@ class Transacting:
             raise Invalid(where, f"must be Push, Ack or Extend, not {type(operation).__name__}")
 
 
-def _settled(plan: Plan, room: Room) -> None:
-    plan.settled()
-    room.give_back()
+def _counted(batches: Sequence[Batch]) -> Iterator[tuple[Batch, int]]:
+    """Batches, each with how many messages those before it have for the same queue."""
+    before: dict[str, int] = {}
+    for batch in batches:
+        yield batch, before.get(batch.queue, 0)
+        before[batch.queue] = before.get(batch.queue, 0) + len(batch)
 
 
 def _answer(
-    asked: _Asked, outcome: Outcome, batches: Sequence[Batch], settlements: list[Settlement]
+    batches: Sequence[Batch], outcome: Applied, settlements: list[Settlement]
 ) -> Transaction:
-    if isinstance(outcome, Reused) and asked.once:
-        raise KeyReused(asked.once.name)
-    if not isinstance(outcome, Applied):
-        raise QueueNotFound(", ".join(batch.queue for batch in batches))
     appended = iter(outcome.appended)
     return Transaction(
-        receipts=[batch.receipts(_some(appended, batch)) for batch in batches],
+        receipts=[
+            batch.receipts([next(appended) for _ in batch.by_partition]) for batch in batches
+        ],
         settlements=settlements,
         repeated=outcome.repeated,
     )
 
 
-def _some(appended: Iterator[Appended], batch: Batch) -> list[Appended]:
-    return [next(appended) for _ in batch.by_partition]
+def _recall(batches: Sequence[Batch], outcome: Applied) -> Transaction:
+    """The answer of the first time, from what was recorded with it."""
+    memo = msgspec.msgpack.decode(outcome.memo, type=_Memo) if outcome.memo else _Memo()
+    for batch, ids in zip(batches, memo.ids, strict=False):
+        batch.ids = ids
+    return replace(_answer(batches, outcome, memo.settlements), memo=memo.caller)
 
 
-def _once(key: str, operations: Sequence[Operation], required: Sequence[LeaseId]) -> IdempotencyKey:
-    """The key, with a fingerprint of what it stands for."""
-    check_transaction_id("idempotency_key", key)
-    asked = msgspec.msgpack.encode((operations, required), enc_hook=str.__str__)
-    return IdempotencyKey(name=key, fingerprint=hashlib.blake2b(asked, digest_size=16).digest())
+def key_of(
+    name: str, operations: Sequence[Operation], required_leases: Sequence[str]
+) -> IdempotencyKey:
+    """The key of a transaction, with a fingerprint of what it stands for."""
+    check_transaction_id("idempotency_key", name)
+    request = msgspec.msgpack.encode((operations, required_leases), enc_hook=str.__str__)
+    return IdempotencyKey(name=name, fingerprint=fingerprint_of(request))
+
+
+def fingerprint_of(request: bytes) -> bytes:
+    return hashlib.blake2b(request, digest_size=16).digest()

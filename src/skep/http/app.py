@@ -6,10 +6,11 @@ Plain ASGI: on this path a framework costs as much as the queue itself (docs/adr
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
+from inspect import isawaitable
 from typing import TypeAlias
 
 from skep.core.broker import Broker
-from skep.errors import Invalid, NotFound, SkepError, TooLarge
+from skep.errors import Invalid, SkepError, TooLarge
 from skep.http.auth import Authenticator
 from skep.http.call import ANSWER, Call, Receive, Reply, Scope, Send
 from skep.http.codec import decode_body, decode_query
@@ -101,7 +102,7 @@ class App:
         elif route.takes is not None:
             call.body = await self._read(headers, receive)
         try:
-            return await _handle_known(route, call)
+            return await _handle(route, call)
         except Invalid as error:
             raise as_sent(error, route) from None
 
@@ -161,19 +162,10 @@ class App:
         await send({"type": "http.response.body", "body": body})
 
 
-async def _handle_known(route: Route, call: Call) -> Reply:
-    """Handle a call; again, if it asks for what another server has just made."""
-    try:
-        return await _handle(route, call)
-    except NotFound:
-        if not await call.broker.catch_up():
-            raise
-        return await _handle(route, call)
-
-
 async def _handle(route: Route, call: Call) -> Reply:
     if call.principal.restricted:
-        call.principal.check_queues(route.queues(call))
+        queues = route.queues(call)
+        call.principal.check_queues(await queues if isawaitable(queues) else queues)
     return await route.handler(call)
 
 

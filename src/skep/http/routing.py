@@ -11,7 +11,7 @@ from skep.http.access import Permission
 from skep.http.call import Call, Reply
 
 Handler: TypeAlias = Callable[[Call], Awaitable[Reply]]
-Queues: TypeAlias = Callable[[Call], Iterable[str]]
+Queues: TypeAlias = Callable[[Call], Iterable[str] | Awaitable[Iterable[str]]]
 
 
 def no_queue(call: Call) -> Iterable[str]:

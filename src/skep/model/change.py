@@ -5,12 +5,12 @@ with several of each. A change is applied wholly or not at all; changes do not d
 other.
 """
 
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from skep.model.consumer import Consumer
-from skep.model.names import Offset
+from skep.model.consumer import Consumer, Revision
+from skep.model.names import LeaseId, Offset
 from skep.model.segment import Columns, Segment
 from skep.model.trace import TraceEvent
 
@@ -36,22 +36,21 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsumerUpdate(msgspec.Struct, frozen=True, kw_only=True):
-    """Replace a group's state if it still has the version ``expected``.
+    """Replace a group's state if it still has the revision ``expected``.
 
     The change is refused as ``Gone`` if the group is not subscribed to the queue, and as
-    ``Stale`` if ``subscription`` is not the id of its present subscription: versions begin
-    anew with a group that was forgotten and came back, so they do not tell the two apart.
-    With ``under_lease`` the lease of the present state must not have run out on the
-    store's clock either.
+    ``Stale`` if ``subscription`` is not the id of its current subscription: versions restart
+    when a group is deleted and subscribes again. With ``lease`` the current state must also be
+    leased under this id, and the lease must not have expired on the store's clock.
     """
 
     queue: int
     partition: int
     group: str
     subscription: str = ""
-    expected: int
+    expected: Revision
     state: Consumer
-    under_lease: bool = False
+    lease: LeaseId | None = None
 
 
 class GiveUp(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,10 +72,41 @@ class DeadLetterRemoval(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IdempotencyKey(msgspec.Struct, frozen=True, kw_only=True):
-    """Happen once under this name; ``fingerprint`` tells a repetition from another use of it."""
+    """Happen once under this name; ``fingerprint`` tells a repetition from another use of it.
+
+    ``memo`` is kept with the outcome, and comes back with it when the change is repeated.
+    """
 
     name: str
     fingerprint: bytes
+    memo: bytes = b""
+
+
+class QueueVersion(NamedTuple):
+    """The configuration of a queue that a change was decided on."""
+
+    queue: int
+    version: int
+
+
+class EntryVersion(NamedTuple):
+    """An entry that a change was decided on; version 0 if there was none."""
+
+    space: str
+    key: str
+    version: int
+
+
+class Capacity(NamedTuple):
+    """How many messages a change adds to a queue, and how many it may have had pushed by then.
+
+    The backlog of a queue grows by pushes only. Who finds room for some more when a certain number
+    was pushed therefore knows up to which number there is room, whoever else pushes meanwhile.
+    """
+
+    queue: int
+    messages: int
+    total: int
 
 
 class EntryUpdate(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +132,12 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     outbox: tuple[int, ...] = ()
     """Rows of the outbox that go with it; the change is stale if one is gone or held by another."""
     key: IdempotencyKey | None = None
+    queues: tuple[QueueVersion, ...] = ()
+    """The change is refused if one of them was configured or deleted since."""
+    based_on: tuple[EntryVersion, ...] = ()
+    """The change is stale if one of these entries has another version."""
+    capacity: tuple[Capacity, ...] = ()
+    """The change is stale if more was pushed to one of these queues than there was room for."""
 
     @property
     def weight(self) -> int:
@@ -125,14 +161,22 @@ class Appended(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Applied(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The change is durable. ``repeated`` if an earlier one with its key was the one that is."""
+    """The change is durable. ``repeated`` if an earlier one with its key was the one that is.
+
+    ``memo`` is that of the key, if the change has one.
+    """
 
     appended: tuple[Appended, ...] = ()
     repeated: bool = False
+    memo: bytes = b""
 
 
 class Stale(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """Something the change expected is no longer so: read again and decide again."""
+
+
+class Reconfigured(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A queue was configured since the change was decided: decide again."""
 
 
 class Expired(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -153,7 +197,7 @@ class Unreadable(msgspec.Struct, frozen=True, array_like=True, tag=True):
     reason: str
 
 
-Outcome: TypeAlias = Applied | Stale | Expired | Gone | Reused | Unreadable
+Outcome: TypeAlias = Applied | Stale | Reconfigured | Expired | Gone | Reused | Unreadable
 
 
 class Commit(msgspec.Struct, frozen=True):

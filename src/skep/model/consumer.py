@@ -1,5 +1,8 @@
 """What a group's state in a partition is made of."""
 
+import os
+from typing import NamedTuple
+
 import msgspec
 
 from skep.model.names import Instant, LeaseId, Offset
@@ -26,6 +29,22 @@ class Failure(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     offset: Offset
     error: str
+
+
+class Revision(NamedTuple):
+    """Names one write of a group's state: no two writes have the same, whoever made them.
+
+    Versions order the writes. Two writers may build the same next version on one state, so a
+    version alone does not say whose it is: the token, drawn at random, does.
+    """
+
+    version: int
+    token: int
+
+
+def new_token() -> int:
+    # From the operating system: processes that were forked must not draw the same numbers.
+    return int.from_bytes(os.urandom(8)) >> 1
 
 
 class Consumer(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -56,6 +75,12 @@ class Consumer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     messages_consumed: int = 0
     batches_consumed: int = 0
     last_consumed_at: Instant = 0
+    token: int = 0
+    """Drawn for each write; see ``Revision``."""
+
+    @property
+    def revision(self) -> Revision:
+        return Revision(self.version, self.token)
 
     def live_lease(self, now: Instant) -> Lease | None:
         """The lease, unless it has run out."""

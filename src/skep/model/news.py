@@ -39,7 +39,8 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one commit, or one change of the catalogue, did.
 
     ``queues`` are those whose configuration, groups or existence changed; ``blanked`` are
-    partitions of which single messages were removed; ``spaces`` those whose entries changed.
+    partitions of which single messages were removed; ``spaces`` those whose entries changed;
+    ``letters`` queues whose dead letters changed.
     """
 
     queues: tuple[int, ...] = ()
@@ -49,6 +50,7 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cut: tuple[Cut, ...] = ()
     blanked: tuple[int, ...] = ()
     spaces: tuple[str, ...] = ()
+    letters: tuple[int, ...] = ()
 
 
 class News(NamedTuple):

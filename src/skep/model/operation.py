@@ -72,13 +72,14 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a transaction.
 
     ``receipts`` has a list per push, ``settlements`` an entry per ack, in their order.
-    ``repeated`` if its idempotency key had been used before: the receipts are those of the
-    first time, and nothing was done again.
+    ``repeated`` if its idempotency key had been used before: the answer is that of the first
+    time, with the ``memo`` of its key, and nothing was done again.
     """
 
     receipts: list[Sequence[Receipt]]
     settlements: list[Settlement]
     repeated: bool = False
+    memo: bytes = b""
 
 
 def lease_id_of(lease: Delivery | str) -> LeaseId:

@@ -66,6 +66,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     task: str | None = None
     options: QueueOptions = QueueOptions()
     created_at: Instant = 0
+    version: int = 0
+    """Another number after every change of the configuration; never used again."""
 
 
 class Partition(msgspec.Struct, frozen=True, kw_only=True, gc=False):

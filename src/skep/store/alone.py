@@ -1,6 +1,6 @@
 """What a store says of others if it has no others: one process, one lane, no news, no outbox."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable
 
 from skep.model.news import News
 from skep.model.outbox import Enqueued
@@ -14,11 +14,16 @@ class Alone:
     async def accept_history(self, history: str) -> None:
         """There is only one."""
 
-    async def news_heads(self) -> dict[int, int]:
-        return {}
+    has_peers = False
 
-    async def news(self, seen: Mapping[int, int]) -> list[News]:
+    async def begin_news(self) -> None:
+        """There are no other servers."""
+
+    async def news(self) -> list[News] | None:
         return []
+
+    def heard(self, news: Iterable[News]) -> None:
+        """There are no other servers."""
 
     async def take_duty(self, name: str, seconds: float) -> bool:
         return True

@@ -23,7 +23,7 @@ from skep.model.segment import Segment, until_enough
 from skep.model.trace import TraceEvent, TraceName
 from skep.store.alone import Alone
 from skep.store.clock import Clock, SystemClock
-from skep.store.protocol import GivenUp, StoredConsumer, StoreStats
+from skep.store.protocol import GivenUp, StoredConsumer, StoreStats, Truncation
 from skep.store.round import Recorded, judge
 
 _TRUNCATE_STEP = 100
@@ -75,6 +75,10 @@ class MemoryStore(Alone):
 
     # What a round sees.
 
+    def queue_version(self, queue: int) -> int | None:
+        known = self._queues.get(queue)
+        return known.version if known else None
+
     def partition(self, queue: int, partition: int) -> Partition | None:
         return self._partitions.get(queue, {}).get(partition)
 
@@ -113,6 +117,9 @@ class MemoryStore(Alone):
     def head(self, queue: int) -> int:
         return self._heads.get(queue, 0)
 
+    pushed = head
+    """There is one lane."""
+
     def next_number(self) -> int:
         return next(self._numbers)
 
@@ -124,12 +131,18 @@ class MemoryStore(Alone):
                 if not replace:
                     return known
                 queue = msgspec.structs.replace(
-                    queue, number=known.number, created_at=known.created_at
+                    queue,
+                    number=known.number,
+                    created_at=known.created_at,
+                    version=self.next_number(),
                 )
                 break
         else:
             queue = msgspec.structs.replace(
-                queue, number=self.next_number(), created_at=self.clock.now()
+                queue,
+                number=self.next_number(),
+                created_at=self.clock.now(),
+                version=self.next_number(),
             )
             self._partitions[queue.number] = {}
             self._journal[queue.number] = []
@@ -137,8 +150,8 @@ class MemoryStore(Alone):
         self._queues[queue.number] = queue
         return queue
 
-    async def delete_queue(self, queue: int) -> None:
-        self._queues.pop(queue, None)
+    async def delete_queue(self, queue: int) -> bool:
+        existed = self._queues.pop(queue, None) is not None
         gone = self._partitions.pop(queue, {})
         for partition in gone:
             self._segments.pop(partition, None)
@@ -150,6 +163,7 @@ class MemoryStore(Alone):
         self._transactions = {k: v for k, v in self._transactions.items() if k[0] not in gone}
         self._consumers = {k: v for k, v in self._consumers.items() if k[0] != queue}
         self._subscriptions = {k: v for k, v in self._subscriptions.items() if k[0] != queue}
+        return existed
 
     async def create_partitions(self, queue: int, names: Sequence[str]) -> list[Partition]:
         if queue not in self._queues:
@@ -246,7 +260,9 @@ class MemoryStore(Alone):
 
     # Removing.
 
-    async def truncate(self, queue: int, partition: int, before: Offset, *, kind: str) -> Removal:
+    async def truncate(
+        self, queue: int, partition: int, before: Offset, *, kind: str
+    ) -> Truncation:
         segments = self._segments.get(partition, [])
         gone = [segment for segment in segments[:_TRUNCATE_STEP] if segment.end <= before]
         removal = Removal(
@@ -259,7 +275,9 @@ class MemoryStore(Alone):
         if gone:
             self._drop(queue, partition, gone)
             await self.record_removal(removal)
-        return removal
+        known = self.partition(queue, partition)
+        start, first_at = (known.start, known.first_at) if known else (0, 0)
+        return Truncation(removal.messages, start, first_at)
 
     async def delete_message(self, queue: int, partition: int, offset: Offset) -> bool:
         segment = self.segment(partition, offset)

@@ -1,6 +1,6 @@
 """What the broker needs from a database, and nothing else."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -29,6 +29,14 @@ class GivenUp(NamedTuple):
     offset: Offset
     group: str
     number: int
+
+
+class Truncation(NamedTuple):
+    """How many messages were removed, and where the partition starts now, whoever moved it."""
+
+    messages: int
+    start: Offset
+    first_at: Instant
 
 
 class StoreStats(NamedTuple):
@@ -76,8 +84,11 @@ class Store(Protocol):
         """
         ...
 
-    async def delete_queue(self, queue: int) -> None:
-        """Remove the queue and all it holds. It is gone at once, its space in time."""
+    async def delete_queue(self, queue: int) -> bool:
+        """Remove the queue and all it holds; False if there is none.
+
+        It is gone at once, its space in time.
+        """
         ...
 
     async def create_partitions(self, queue: int, names: Sequence[str]) -> list[Partition]:
@@ -163,15 +174,24 @@ class Store(Protocol):
         """Go on from what is stored now; until then nothing is committed."""
         ...
 
-    async def news_heads(self) -> dict[int, int]:
-        """The number of the last news of each lane."""
+    @property
+    def has_peers(self) -> bool:
+        """Whether other servers may have committed something that is not known here."""
         ...
 
-    async def news(self, seen: Mapping[int, int]) -> list[News]:
-        """What the other lanes told behind these numbers, or from the first on; in order.
+    async def begin_news(self) -> None:
+        """From here on events of other servers count; what they did before is stored."""
+        ...
 
-        Old news are dropped after a while: then the first that is left has a higher number.
+    async def news(self) -> list[News] | None:
+        """What other servers published and was not heard of; of each lane in order.
+
+        None if some of it is gone, because it was not asked for in time.
         """
+        ...
+
+    def heard(self, news: Iterable[News]) -> None:
+        """These events are known now."""
         ...
 
     async def take_duty(self, name: str, seconds: float) -> bool:
@@ -196,11 +216,13 @@ class Store(Protocol):
 
     # Removing.
 
-    async def truncate(self, queue: int, partition: int, before: Offset, *, kind: str) -> Removal:
+    async def truncate(
+        self, queue: int, partition: int, before: Offset, *, kind: str
+    ) -> Truncation:
         """Remove the segments that lie wholly before ``before``; record it as ``kind``.
 
-        A call removes a bounded number; a removal of 0 messages says that nothing is left
-        to remove, and is not recorded.
+        A call removes a bounded number; 0 messages means that nothing is left to remove, and is
+        not recorded.
         """
         ...
 

@@ -5,7 +5,7 @@ that, and hands the store everything to write at once. It reads all it needs whi
 touches nothing itself: if the write fails, nothing has happened.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 from uuid import UUID
 
@@ -17,6 +17,7 @@ from skep.model.change import (
     Append,
     Appended,
     Applied,
+    Capacity,
     Change,
     ConsumerUpdate,
     DeadLetterRemoval,
@@ -26,18 +27,22 @@ from skep.model.change import (
     Gone,
     IdempotencyKey,
     Outcome,
+    QueueVersion,
+    Reconfigured,
     Reused,
     Stale,
     Unreadable,
 )
-from skep.model.consumer import Consumer
+from skep.model.consumer import Consumer, Revision
 from skep.model.dead_letter import DeadLetter
 from skep.model.entry import Entry
-from skep.model.names import Instant, Offset
+from skep.model.names import Instant, LeaseId, Offset
 from skep.model.queue import Partition, Subscription
 from skep.model.segment import DELETED, ENCRYPTED, Segment
 from skep.model.trace import TraceEvent
 from skep.store.tail import Tail
+
+NO_STATE = Revision(0, 0)
 
 
 class Recorded(msgspec.Struct, frozen=True, array_like=True):
@@ -51,12 +56,13 @@ class Recorded(msgspec.Struct, frozen=True, array_like=True):
         """What a change with ``key`` gets instead of being applied a second time."""
         if self.fingerprint != key.fingerprint:
             return Reused()
-        return Applied(self.outcome.appended, repeated=True)
+        return Applied(self.outcome.appended, repeated=True, memo=self.outcome.memo)
 
 
 class View(Protocol):
     """What is stored, as a round needs to see it."""
 
+    def queue_version(self, queue: int) -> int | None: ...
     def partition(self, queue: int, partition: int) -> Partition | None: ...
     def subscription(self, queue: int, group: str) -> Subscription | None: ...
     def consumer(self, queue: int, partition: int, group: str) -> Consumer | None: ...
@@ -68,6 +74,7 @@ class View(Protocol):
     def entry_version(self, space: str, key: str) -> int: ...
     def is_enqueued(self, number: int) -> bool: ...
     def head(self, queue: int) -> int: ...
+    def pushed(self, queue: int) -> int: ...
     def next_number(self) -> int: ...
 
 
@@ -78,8 +85,8 @@ class Round:
         self._tails: dict[int, Tail] = {}
         self.now = now
         self.consumers: dict[tuple[int, int, str], Consumer] = {}
-        self.under_lease: set[tuple[int, int, str]] = set()
-        """Where the state that is stored must have a lease that lives."""
+        self.leases: dict[tuple[int, int, str], LeaseId] = {}
+        """The live lease that a stored state must have, by place."""
         self.transactions: dict[int, dict[str, Offset]] = {}
         """Where chosen ids are that this round appended, by partition."""
         self.dead_letters: dict[tuple[int, Offset, str], DeadLetter] = {}
@@ -91,18 +98,25 @@ class Round:
         self.outbox: set[int] = set()
         """Rows of the outbox that were appended, and are to go."""
         self.entries: dict[tuple[str, str], Entry | None] = {}
+        self._stored_versions: dict[tuple[str, str], int] = {}
         self.heads: dict[int, int] = {}
         self._heads_before: dict[int, int] = {}
+        self._added: dict[int, int] = {}
+        """Messages that this round appended, by queue, where there is a capacity."""
 
     def judge(self, change: Change) -> Outcome:
         refusal = self._refusal(change)
         if refusal is not None:
             return refusal
-        outcome = Applied(tuple(map(self._append, change.appends)))
+        outcome = Applied(
+            tuple(map(self._append, change.appends)), memo=change.key.memo if change.key else b""
+        )
+        for capacity in change.capacity:
+            self._added[capacity.queue] = self._added.get(capacity.queue, 0) + capacity.messages
         for update in change.consumers:
             place = update.queue, update.partition, update.group
-            if update.under_lease and place not in self.consumers:
-                self.under_lease.add(place)
+            if update.lease and place not in self.consumers:
+                self.leases[place] = update.lease
             self.consumers[place] = update.state
         self._note(change)
         if change.key:
@@ -143,25 +157,38 @@ class Round:
             earlier = self.recorded.get(change.key.name) or self._view.recorded(change.key.name)
             if earlier:
                 return earlier.answer(change.key)
-        for append in change.appends:
-            if self._tail(append) is None:
-                return Gone()
-        for update in change.consumers:
-            if refusal := self._refuse_update(update):
+        for refusal in self._refusals(change):
+            if refusal is not None:
                 return refusal
         return None if self._is_as_read(change) else Stale()
+
+    def _refusals(self, change: Change) -> Iterator[Outcome | None]:
+        for basis in change.queues:
+            yield self._refuse_queue(basis)
+        for append in change.appends:
+            yield None if self._tail(append) else Gone()
+        for update in change.consumers:
+            yield self._refuse_update(update)
+
+    def _refuse_queue(self, basis: QueueVersion) -> Outcome | None:
+        version = self._view.queue_version(basis.queue)
+        if version == basis.version:
+            return None
+        return Gone() if version is None else Reconfigured()
 
     def _is_as_read(self, change: Change) -> bool:
         return (
             all(map(self._can_remove, change.removals))
             and all(map(self._is_as_expected, change.entries))
+            and all(self._entry_version(at.space, at.key) == at.version for at in change.based_on)
+            and all(map(self._has_room, change.capacity))
             and all(map(self._is_enqueued, change.outbox))
         )
 
     def _refuse_update(self, update: ConsumerUpdate) -> Outcome | None:
         place = update.queue, update.partition, update.group
         current = self.consumers.get(place) or self._view.consumer(*place)
-        if (current.version if current else 0) != update.expected:
+        if (current.revision if current else NO_STATE) != update.expected:
             return Stale()
         subscription = self._view.subscription(update.queue, update.group)
         if subscription is None:
@@ -170,8 +197,10 @@ class Round:
             return Stale()
         if current is None and self._view.partition(update.queue, update.partition) is None:
             return Gone()
+        if update.lease is None:
+            return None
         lease = current.live_lease(self.now) if current else None
-        return Expired() if update.under_lease and lease is None else None
+        return None if lease and lease.id == update.lease else Expired()
 
     def _can_remove(self, removal: DeadLetterRemoval) -> bool:
         place = removal.queue, removal.number
@@ -182,11 +211,20 @@ class Round:
     def _is_as_expected(self, update: EntryUpdate) -> bool:
         if update.expected is None:
             return True
-        place = update.space, update.key
-        if place not in self.entries:
-            return self._view.entry_version(*place) == update.expected
-        mine = self.entries[place]
-        return (mine.version if mine else 0) == update.expected
+        return self._entry_version(update.space, update.key) == update.expected
+
+    def _entry_version(self, space: str, key: str) -> int:
+        place = space, key
+        if place in self.entries:
+            mine = self.entries[place]
+            return mine.version if mine else 0
+        if place not in self._stored_versions:
+            self._stored_versions[place] = self._view.entry_version(space, key)
+        return self._stored_versions[place]
+
+    def _has_room(self, capacity: Capacity) -> bool:
+        pushed = self._view.pushed(capacity.queue) + self._added.get(capacity.queue, 0)
+        return pushed + capacity.messages <= capacity.total
 
     def _is_enqueued(self, number: int) -> bool:
         return number not in self.outbox and self._view.is_enqueued(number)

@@ -64,8 +64,10 @@ async def _settle_lease(
 ) -> Iterable[Acked]:
     try:
         lease_id = check_lease_id("leaseId", lease)
-        if group is not None and broker.addresses.group_of_lease(lease_id) not in (group, None):
-            raise LeaseLost(lease_id)
+        if group is not None:
+            held_by = await broker.addresses.group_of_lease(lease_id)
+            if held_by not in (group, None):
+                raise LeaseLost(lease_id)
         places = await find_places(broker, lease_id, items)
         verdicts = to_verdicts_of(items, places)
         done = await broker.settle(lease_id, list(verdicts.values())) if verdicts else Settlement()
@@ -135,7 +137,7 @@ def _refused(broker: Broker, index: int, item: AckItem, error: str) -> Acked:
 
 
 def _names(broker: Broker, item: AckItem) -> tuple[str | None, str | None]:
-    return broker.addresses.partition(partition_of(item.partition_id)) or (None, None)
+    return broker.addresses.names(partition_of(item.partition_id)) or (None, None)
 
 
 async def settle(call: Call) -> Reply:
@@ -147,14 +149,14 @@ async def settle(call: Call) -> Reply:
     elif STATUS[body.status] == "completed":
         done = await call.broker.ack(lease_id)
     else:
-        done = await call.broker.settle(lease_id, _verdicts_on_all(call, lease_id))
+        done = await call.broker.settle(lease_id, await _verdicts_on_all(call, lease_id))
     return Reply(to_settled(done))
 
 
-def _verdicts_on_all(call: Call, lease_id: LeaseId) -> list[Verdict]:
+async def _verdicts_on_all(call: Call, lease_id: LeaseId) -> list[Verdict]:
     """The same verdict on all that a lease holds."""
     status, error = STATUS[call.body.status], call.body.error or ""
-    held = call.broker.addresses.all_held(lease_id)
+    held = await call.broker.addresses.all_held(lease_id)
     if not held:
         raise LeaseLost(lease_id)
     return [Verdict(partition, offset, status, error) for partition, offset in held]
@@ -174,28 +176,30 @@ async def extend(call: Call) -> Reply:
     )
 
 
-def _queues_of_item(call: Call) -> Iterable[str]:
-    return queues_of(call.broker, [call.body], "partition_id")
+async def _queues_of_item(call: Call) -> Iterable[str]:
+    return await queues_of(call.broker, [call.body], "partition_id")
 
 
-def _queues_of_items(call: Call) -> Iterable[str]:
-    return queues_of(call.broker, call.body.acknowledgments, _IN_BATCH)
+async def _queues_of_items(call: Call) -> Iterable[str]:
+    return await queues_of(call.broker, call.body.acknowledgments, _IN_BATCH)
 
 
-def queues_of(broker: Broker, items: Iterable[Any], field: str) -> set[str]:
+async def queues_of(broker: Broker, items: Iterable[Any], field: str) -> set[str]:
     """The queues of the partitions that items name in ``field``, as far as they exist."""
-    names = (broker.addresses.partition(number) for number in to_numbers(items, field))
+    numbers = set(to_numbers(items, field))
+    names = [await broker.addresses.partition(number) for number in numbers]
     return {found[0] for found in names if found}
 
 
-def _queues_of_lease(call: Call) -> Iterable[str]:
-    return call.broker.addresses.queues_of_lease(check_lease_id("leaseId", call.params["leaseId"]))
+async def _queues_of_lease(call: Call) -> Iterable[str]:
+    lease_id = check_lease_id("leaseId", call.params["leaseId"])
+    return await call.broker.addresses.queues_of_lease(lease_id)
 
 
-def _queues_of_settlement(call: Call) -> Iterable[str]:
+async def _queues_of_settlement(call: Call) -> Iterable[str]:
     named: SettleBody = call.body
-    of_verdicts = queues_of(call.broker, named.verdicts or (), "verdicts[{}].partition_id")
-    return {*_queues_of_lease(call), *of_verdicts}
+    of_verdicts = await queues_of(call.broker, named.verdicts or (), "verdicts[{}].partition_id")
+    return {*await _queues_of_lease(call), *of_verdicts}
 
 
 def _post(path: str, handler: Any, queues: Any, about: str, body: Any, answer: Any) -> Route:

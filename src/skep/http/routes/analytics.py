@@ -44,11 +44,11 @@ async def analytics(call: Call) -> Reply:
     """What was pushed and processed, by the minute, hour or day."""
     query: AnalyticsQuery = call.query
     span = window(call, minutes=INTERVALS[query.interval])
-    tallies = call.broker.insight.metrics.by_queue(counted(call), span.start_at, span.stop_at)
+    tallies = call.broker.insight.metrics.by_queue(await counted(call), span.start_at, span.stop_at)
     top = sorted(tallies.items(), key=lambda pair: (-pair[1].pushed, pair[0]))[:TOP]
     return Reply(
         Analytics(
-            data_points=[to_data_point(bucket) for bucket in _series(call, span)],
+            data_points=[to_data_point(bucket) for bucket in await _series(call, span)],
             interval=query.interval,
             from_=span.start,
             to=span.stop,
@@ -80,8 +80,8 @@ async def system_metrics(call: Call) -> Reply:
 async def worker_metrics(call: Call) -> Reply:
     """What this server did."""
     span = window(call)
-    buckets = _series(call, span)
-    tallies = call.broker.insight.metrics.by_queue(counted(call), span.start_at, span.stop_at)
+    buckets = await _series(call, span)
+    tallies = call.broker.insight.metrics.by_queue(await counted(call), span.start_at, span.stop_at)
     whole = Tally()
     for bucket in buckets:
         whole.add(bucket.tally)
@@ -106,7 +106,7 @@ async def postgres_stats(call: Call) -> Reply:
 async def queue_ops(call: Call) -> Reply:
     """What happened to each queue."""
     span = window(call)
-    series = _series_by_queue(call, span)
+    series = await _series_by_queue(call, span)
     return Reply(
         QueueOps(
             time_range=span.time_range,
@@ -120,7 +120,7 @@ async def queue_ops(call: Call) -> Reply:
 async def queue_lag(call: Call) -> Reply:
     """How old messages were when they were delivered, and what waits now."""
     span, moment = window(call), now(call)
-    names = {config.name for config in queues(call)}
+    names = {config.name for config in await queues(call)}
     lags = await call.broker.insight.groups.groups(lambda name: name in names)
     return Reply(
         QueueLag(
@@ -128,7 +128,7 @@ async def queue_lag(call: Call) -> Reply:
             bucket_minutes=span.minutes,
             series=[
                 to_lag_bucket(queue, bucket)
-                for queue, bucket in _series_by_queue(call, span)
+                for queue, bucket in await _series_by_queue(call, span)
                 if bucket.tally.lags
             ],
             queues=[
@@ -149,7 +149,7 @@ async def latencies(call: Call) -> Reply:
     query: LatenciesQuery = call.query
     span = window(call)
     found, then = await call.broker.insight.latencies.between(
-        counted(call), span.start_at, span.stop_at, limit=query.limit
+        await counted(call), span.start_at, span.stop_at, limit=query.limit
     )
     return Reply(
         Latencies(
@@ -183,7 +183,9 @@ async def parked(call: Call) -> Reply:
 async def retention(call: Call) -> Reply:
     """What left the queues, and by which rule."""
     span = window(call)
-    removals = await call.broker.insight.queues.removals(queues(call), span.start_at, span.stop_at)
+    removals = await call.broker.insight.queues.removals(
+        await queues(call), span.start_at, span.stop_at
+    )
     series, totals = to_retention(removals, span.minutes)
     return Reply(
         Retention(
@@ -192,16 +194,16 @@ async def retention(call: Call) -> Reply:
     )
 
 
-def _series(call: Call, span: Window) -> list[Bucket]:
+async def _series(call: Call, span: Window) -> list[Bucket]:
     return call.broker.insight.metrics.series(
-        counted(call), span.start_at, span.stop_at, minutes=span.minutes
+        await counted(call), span.start_at, span.stop_at, minutes=span.minutes
     )
 
 
-def _series_by_queue(call: Call, span: Window) -> list[tuple[str, Bucket]]:
+async def _series_by_queue(call: Call, span: Window) -> list[tuple[str, Bucket]]:
     """Buckets with their queues, the oldest first."""
     series = call.broker.insight.metrics.series_by_queue(
-        counted(call), span.start_at, span.stop_at, minutes=span.minutes
+        await counted(call), span.start_at, span.stop_at, minutes=span.minutes
     )
     pairs = [(queue, bucket) for queue, buckets in series.items() for bucket in buckets]
     return sorted(pairs, key=lambda pair: (pair[1].start, pair[0]))

@@ -15,7 +15,7 @@ def asked_queue(call: Call) -> Iterable[str]:
     return () if call.query.queue is None else (call.query.queue,)
 
 
-def asked_queues(
+async def asked_queues(
     call: Call,
     *,
     namespace: str | None = None,
@@ -28,16 +28,18 @@ def asked_queues(
     """
     name: str | None = call.query.queue
     if name is None:
-        return call.broker.insight.queues.find(call.principal.sees, namespace=namespace, task=task)
-    config = call.broker.queues.get(name)
-    if partition is not None and not call.broker.queues.has(name, partition):
+        return await call.broker.insight.queues.find(
+            call.principal.sees, namespace=namespace, task=task
+        )
+    config = await call.broker.queues.get(name)
+    if partition is not None and not await call.broker.queues.has(name, partition):
         raise PartitionNotFound(name, partition)
     return [config] if namespace in (None, config.namespace) and task in (None, config.task) else []
 
 
-def queue_of_partition(call: Call) -> Iterable[str]:
+async def queue_of_partition(call: Call) -> Iterable[str]:
     """For a route with the id of a partition in its path."""
-    found = call.broker.addresses.partition(partition_in_path(call))
+    found = await call.broker.addresses.partition(partition_in_path(call))
     return () if found is None else (found[0],)
 
 
@@ -57,7 +59,7 @@ async def message_in_path(call: Call) -> Message:
 
 async def find_message(call: Call, partition: int, transaction_id: str) -> Message:
     """The message with a transaction id in a partition, or with this as its own id."""
-    names = call.broker.addresses.partition(partition)
+    names = await call.broker.addresses.partition(partition)
     try:
         found = names and await call.broker.messages.find(*names, transaction_id)
     except Invalid as error:

@@ -26,7 +26,7 @@ async def letters(call: Call) -> Reply:
     """Dead letters of one queue or of all that the caller sees."""
     query: LettersQuery = call.query
     page = await call.broker.insight.letters.page(
-        asked_queues(call, partition=query.partition),
+        await asked_queues(call, partition=query.partition),
         LetterFilter(
             group=query.consumer_group,
             partition=query.partition,

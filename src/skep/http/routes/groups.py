@@ -69,15 +69,15 @@ async def lagging(call: Call) -> Reply:
 async def delete_group(call: Call) -> Reply:
     """Forget a group in every queue that the caller sees."""
     name = call.params["group"]
-    queues = call.broker.insight.groups.of(name, call.principal.sees)
+    queues = await call.broker.insight.groups.of(name, call.principal.sees)
     return Reply(await _delete(call, name, queues, None, await _reader(call, name)))
 
 
 async def delete_group_in_queue(call: Call) -> Reply:
     """Forget a group in one queue."""
     name, queue = call.params["group"], call.params["queue"]
-    call.broker.queues.get(queue)
-    queues = call.broker.insight.groups.of(name, lambda each: each == queue)
+    await call.broker.queues.get(queue)
+    queues = await call.broker.insight.groups.of(name, lambda each: each == queue)
     reader = await _reader(call, name)
     if reader is not None and queue not in reader.position.queues:
         reader = None
@@ -116,7 +116,7 @@ async def _delete(
 async def resubscribe(call: Call) -> Reply:
     """Let a group start elsewhere, wherever it has not read anything yet."""
     name, start = call.params["group"], in_utc(call.body.subscription_timestamp)
-    queues = _subscribed(call, name)
+    queues = await _subscribed(call, name)
     moved = [await call.broker.groups.resubscribe(queue, name, start) for queue in queues]
     return Reply(
         Resubscribed(
@@ -128,12 +128,12 @@ async def resubscribe(call: Call) -> Reply:
     )
 
 
-def _subscribed(call: Call, name: str) -> Sequence[str]:
+async def _subscribed(call: Call, name: str) -> Sequence[str]:
     """The queue that is asked for, or all that the caller sees and the group has popped from."""
     queue = call.body.queue_name
     if queue is None:
-        return call.broker.insight.groups.find(name, call.principal.sees)
-    return (call.broker.queues.get(queue).name,)
+        return await call.broker.insight.groups.find(name, call.principal.sees)
+    return ((await call.broker.queues.get(queue)).name,)
 
 
 def _queue_in_body(call: Call) -> Iterable[str]:
@@ -163,7 +163,9 @@ async def seek_partition(call: Call) -> Reply:
     queue, name, partition = (call.params[key] for key in ("queue", "group", "partition"))
     updated = await _seek(call, partition)
     cursor = next(
-        lag.cursor for lag in call.broker.groups.lag(queue, name) if lag.partition == partition
+        lag.cursor
+        for lag in await call.broker.groups.lag(queue, name)
+        if lag.partition == partition
     )
     return Reply(
         SoughtPartition(

@@ -87,7 +87,7 @@ async def scrape(call: Call) -> Reply:
     (worker,) = workers(call)
     families = prometheus.of_server(call, worker, healthy=await _problem(call) is None)
     if call.may(Permission.STATUS) and not insight.health.is_closed:
-        found = insight.queues.find(sees)
+        found = await insight.queues.find(sees)
         names = {config.name for config in found}
         tallies = insight.metrics.totals(lambda name: name in names)
         families += prometheus.of_queues(await insight.queues.queues(found), tallies)

@@ -41,7 +41,7 @@ async def messages(call: Call) -> Reply:
     """Messages of one queue or of all that the caller sees, newest first."""
     query: MessagesQuery = call.query
     page = await call.broker.insight.messages.page(
-        asked_queues(
+        await asked_queues(
             call,
             namespace=query.namespace or query.ns,
             task=query.task,

@@ -43,19 +43,9 @@ class Plan:
         return places
 
 
-async def make_plan(broker: Broker, body: TransactionBody) -> Plan:
+def plan_pushes(operations: Sequence[WireOperation]) -> Plan:
+    """The pushes. Those to one queue become one: so an id that comes twice is one message."""
     plan = Plan()
-    _plan_pushes(plan, body.operations)
-    await _plan_acks(plan, broker, body)
-    for index, operation in enumerate(body.operations):
-        if isinstance(operation, ExtendOperation):
-            plan.places[f"operations[{len(plan.operations)}]"] = f"operations[{index}]"
-            plan.operations.append(Extend(operation.lease_id, operation.seconds))
-    return plan
-
-
-def _plan_pushes(plan: Plan, operations: Sequence[WireOperation]) -> None:
-    """Pushes to one queue become one push: so an id that comes twice is one message."""
     drafts: dict[str, list[Draft]] = {}
     for index, operation in enumerate(operations):
         if isinstance(operation, PushOperation):
@@ -65,6 +55,17 @@ def _plan_pushes(plan: Plan, operations: Sequence[WireOperation]) -> None:
                 places.append((where, item.queue, list(drafts).index(item.queue), len(some)))
                 some.append(to_draft(f"{where}.payload", item))
     plan.operations += (Push(queue, some) for queue, some in drafts.items())
+    return plan
+
+
+async def add_acks(plan: Plan, broker: Broker, body: TransactionBody) -> Plan:
+    """The plan with everything else that the request asks for."""
+    await _plan_acks(plan, broker, body)
+    for index, operation in enumerate(body.operations):
+        if isinstance(operation, ExtendOperation):
+            plan.places[f"operations[{len(plan.operations)}]"] = f"operations[{index}]"
+            plan.operations.append(Extend(operation.lease_id, operation.seconds))
+    return plan
 
 
 def items_of(index: int, operation: PushOperation) -> dict[str, PushItem]:
@@ -93,7 +94,7 @@ async def _plan_acks(plan: Plan, broker: Broker, body: TransactionBody) -> None:
     for index, operation in enumerate(body.operations):
         if isinstance(operation, AckOperation):
             (number,) = to_numbers([operation], f"operations[{index}].partition_id")
-            lease_id = _lease_of(broker, index, number, body)
+            lease_id = await _lease_of(broker, index, number, body)
             place = number, await _offset(broker, lease_id, number, operation.transaction_id)
             if lease_id not in verdicts:
                 verdicts[lease_id] = []
@@ -123,13 +124,13 @@ def _verdicts(index: int, operation: SettleOperation) -> list[Verdict] | None:
         raise error.within(f"operations[{index}]") from None
 
 
-def _lease_of(broker: Broker, index: int, partition: int, body: TransactionBody) -> LeaseId:
+async def _lease_of(broker: Broker, index: int, partition: int, body: TransactionBody) -> LeaseId:
     """The lease that the ack is under: never none, or a late ack could not be told."""
     operation = body.operations[index]
     if isinstance(operation, AckOperation) and operation.lease_id:
         return check_lease_id(f"operations[{index}].leaseId", operation.lease_id)
     leases = [check_lease_id("requiredLeases", lease) for lease in body.required_leases]
-    held = broker.addresses.lease_on(partition, leases)
+    held = await broker.addresses.lease_on(partition, leases)
     if held is None and len(leases) != 1:
         raise LeaseLost(", ".join(leases) or "that was not named")
     return held or leases[0]

@@ -17,17 +17,13 @@ _NEW = frozenset({"new", "new-only"})
 
 async def pop(call: Call) -> Reply:
     """Lease the next messages; 204 if there are none in time."""
-    if call.broker.maintenance.popping:
-        return Reply(PausedAnswer())
-    delivery = await _pop(call, _asked(call))
-    return Reply(to_answer(delivery)) if delivery else Reply(status=204)
-
-
-async def _pop(call: Call, asked: dict[str, Any]) -> Delivery | None:
+    asked = _asked(call)
     delivery = await call.broker.pop(**asked, wait=0)
-    if delivery or not call.query.wait:
-        return delivery
-    return await _while_connected(call, asked, call.query.timeout / 1000)
+    if delivery is None and call.query.wait and not call.broker.maintenance.popping:
+        delivery = await _while_connected(call, asked, call.query.timeout / 1000)
+    if delivery is not None:
+        return Reply(to_answer(delivery))
+    return Reply(PausedAnswer()) if call.broker.maintenance.popping else Reply(status=204)
 
 
 async def _while_connected(call: Call, asked: dict[str, Any], wait: float) -> Delivery | None:

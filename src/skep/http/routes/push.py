@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from skep.errors import Invalid
+from skep.errors import InMaintenance, Invalid
 from skep.http.access import Permission
 from skep.http.call import Call, Reply
 from skep.http.routing import Route
@@ -26,8 +26,19 @@ async def push(call: Call) -> Reply:
 async def _push(
     call: Call, items: list[PushItem], drafts: list[Draft]
 ) -> list[Pushed] | list[Buffered]:
-    if call.broker.maintenance.laying_aside:
-        return await _lay_aside(call, items, drafts)
+    while True:
+        if call.broker.maintenance.buffers:
+            buffered = await _buffer(call, items, drafts)
+            if buffered is not None:
+                return buffered
+        try:
+            return await _deliver(call, items, drafts)
+        except InMaintenance:
+            # It began at another server, of which this one has just heard.
+            continue
+
+
+async def _deliver(call: Call, items: list[PushItem], drafts: list[Draft]) -> list[Pushed]:
     queue = items[0].queue
     if all(item.queue == queue for item in items):
         receipts = await call.broker.push(queue, drafts, producer=call.principal.subject)
@@ -49,12 +60,14 @@ async def _push_to_several(call: Call, items: list[PushItem], drafts: list[Draft
     return sorted(answers, key=lambda answer: answer.index)
 
 
-async def _lay_aside(call: Call, items: list[PushItem], drafts: list[Draft]) -> list[Buffered]:
-    some = {
+async def _buffer(call: Call, items: list[PushItem], drafts: list[Draft]) -> list[Buffered] | None:
+    by_queue = {
         queue: [drafts[index] for index in indexes] for queue, indexes in _by_queue(items).items()
     }
-    laid = await call.broker.maintenance.lay_aside(some, call.principal.subject)
-    in_turn = {queue: iter(some) for queue, some in laid.items()}
+    kept = await call.broker.maintenance.buffer(by_queue, call.principal.subject)
+    if kept is None:
+        return None
+    in_turn = {queue: iter(some) for queue, some in kept.items()}
     return [
         Buffered(
             index=index,

@@ -30,7 +30,7 @@ async def delete_queue(call: Call) -> Reply:
     """Remove a queue with all it holds. That there is none is no error: it is gone."""
     name = call.params["queue"]
     try:
-        number = call.broker.queues.get(name).number
+        number = (await call.broker.queues.get(name)).number
         await call.broker.queues.delete(name)
     except QueueNotFound:
         return Reply(DeletedQueue(queue=name, existed=False, id=None))
@@ -46,7 +46,7 @@ async def clear(call: Call) -> Reply:
 
 async def removals(call: Call) -> Reply:
     """The retention history of a queue."""
-    queue = call.broker.queues.get(call.params["queue"])
+    queue = await call.broker.queues.get(call.params["queue"])
     found = await call.broker.queues.removals(queue.name, limit=call.query.limit)
     return Reply(from_removals(queue, found))
 

@@ -41,7 +41,7 @@ SECOND = timedelta(seconds=1)
 async def overview(call: Call) -> Reply:
     """Everything that the caller sees, in a few numbers."""
     insight, sees = call.broker.insight, call.principal.sees
-    queues = await insight.queues.queues(insight.queues.find(sees))
+    queues = await insight.queues.queues(await insight.queues.find(sees))
     groups = await insight.groups.groups(sees)
     return Reply(
         Overview(
@@ -75,7 +75,7 @@ def _lag_spread(call: Call, groups: Iterable[GroupLag]) -> LagSpread:
 async def queues(call: Call) -> Reply:
     """The queues that the caller sees, by name."""
     query: QueuesQuery = call.query
-    found = call.broker.insight.queues.find(
+    found = await call.broker.insight.queues.find(
         call.principal.sees, namespace=query.namespace, task=query.task
     )
     some = found[query.offset : query.offset + query.limit]
@@ -112,7 +112,7 @@ async def _by_label(
 ) -> list[tuple[str | None, list[QueueSummary]]]:
     insight = call.broker.insight.queues
     groups: dict[str | None, list[QueueSummary]] = {}
-    for summary in await insight.queues(insight.find(call.principal.sees)):
+    for summary in await insight.queues(await insight.find(call.principal.sees)):
         groups.setdefault(label(summary.queue), []).append(summary)
     return sorted(groups.items(), key=lambda pair: pair[0] or "")
 
@@ -131,7 +131,7 @@ async def partitions(call: Call) -> Reply:
     insight = call.broker.insight.queues
     rows: list[PartitionRow] = []
     skip, left = query.offset, query.limit
-    for config in asked_queues(call):
+    for config in await asked_queues(call):
         some = await insight.partitions(config.name, min_pending=query.min_depth, limit=skip + left)
         rows += (to_partition_row(config, partition) for partition in some[skip:])
         skip, left = max(0, skip - len(some)), query.limit - len(rows)

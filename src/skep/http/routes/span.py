@@ -19,18 +19,18 @@ def window(call: Call, *, minutes: int | None = None) -> Window:
     return to_window(call.query, now(call), minutes=minutes)
 
 
-def queues(call: Call) -> list[Queue]:
+async def queues(call: Call) -> list[Queue]:
     """The queues that the request is about and the caller sees."""
     query: WindowQuery = call.query
-    return asked_queues(call, namespace=query.namespace, task=query.task)
+    return await asked_queues(call, namespace=query.namespace, task=query.task)
 
 
-def counted(call: Call) -> Callable[[str], bool]:
+async def counted(call: Call) -> Callable[[str], bool]:
     """Which names in the counters the request is about: with those of queues that are gone."""
     query: WindowQuery = call.query
     if query.queue is None and query.namespace is None and query.task is None:
         return call.principal.sees
-    names = {config.name for config in queues(call)}
+    names = {config.name for config in await queues(call)}
     return lambda name: name in names
 
 

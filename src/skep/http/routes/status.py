@@ -38,10 +38,10 @@ from skep.wire.window import WindowQuery
 
 async def status(call: Call) -> Reply:
     """Some queues, or all that the caller sees, now and in a stretch of time."""
-    insight, span, found = call.broker.insight, window(call), queues(call)
+    insight, span, found = call.broker.insight, window(call), await queues(call)
     summaries = await insight.queues.queues(found)
     buckets = insight.metrics.series(
-        counted(call), span.start_at, span.stop_at, minutes=span.minutes
+        await counted(call), span.start_at, span.stop_at, minutes=span.minutes
     )
     tally = Tally()
     for bucket in buckets:
@@ -66,7 +66,7 @@ async def status(call: Call) -> Reply:
 async def status_queues(call: Call) -> Reply:
     """The queues that the caller sees, with how long their oldest message waits."""
     query: StatusQueuesQuery = call.query
-    found = call.broker.insight.queues.find(
+    found = await call.broker.insight.queues.find(
         call.principal.sees, namespace=query.namespace, task=query.task
     )
     some = found[query.offset : query.offset + query.limit]
@@ -102,8 +102,8 @@ async def status_queue(call: Call) -> Reply:
 async def status_messages(call: Call) -> Reply:
     """Messages of one queue and what became of them, newest first."""
     name, query = call.params["queue"], call.query
-    config = call.broker.queues.get(name)
-    if query.partition is not None and not call.broker.queues.has(name, query.partition):
+    config = await call.broker.queues.get(name)
+    if query.partition is not None and not await call.broker.queues.has(name, query.partition):
         raise PartitionNotFound(name, query.partition)
     page = await call.broker.insight.messages.page(
         [config],
@@ -130,7 +130,7 @@ async def status_messages(call: Call) -> Reply:
 
 async def buffers(call: Call) -> Reply:
     """Pushes that lie aside because of maintenance, and whether the store takes writes."""
-    aside = call.broker.maintenance.aside
+    aside = call.broker.maintenance.buffered
     try:
         await call.broker.insight.health.check()
     except Unavailable:
@@ -140,7 +140,7 @@ async def buffers(call: Call) -> Reply:
 
 async def refresh(call: Call) -> Reply:
     """Count everything anew, which every answer does anyway."""
-    found = call.broker.insight.queues.find(call.principal.sees)
+    found = await call.broker.insight.queues.find(call.principal.sees)
     summaries = await call.broker.insight.queues.queues(found)
     labels = {config.namespace for config in found}, {config.task for config in found}
     namespaces, tasks = (len(some - {None}) for some in labels)

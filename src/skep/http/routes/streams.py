@@ -10,7 +10,6 @@ from skep.http.access import Permission
 from skep.http.call import Call, Reply
 from skep.http.problems import status_of
 from skep.http.routes.push import places_of
-from skep.http.routes.transaction import check_pushing
 from skep.http.routing import Handler, Queues, Route
 from skep.model.address import partition_of
 from skep.model.entry import Entry
@@ -101,7 +100,7 @@ async def cycle(call: Call) -> Reply:
     body: CycleBody = call.body
     if body.push_items:
         call.principal.check(Permission.PUSH)
-        check_pushing(call, True)
+        await call.broker.maintenance.check_normal()
     number = partition_of(body.partition_id)
     pushes = _pushes(body.push_items)
     try:
@@ -123,7 +122,7 @@ async def cycle(call: Call) -> Reply:
             error=str(error),
         )
         return Reply(refused)
-    names = call.broker.addresses.partition(number)
+    names = await call.broker.addresses.partition(number)
     return Reply(_cycled(body, names[0] if names else None, pushes, done))
 
 
@@ -190,15 +189,15 @@ def _queues_of_query(call: Call) -> Iterable[str]:
     return {body.source_queue, body.sink_queue or body.source_queue}
 
 
-def _queue_of_partition(call: Call) -> Iterable[str]:
-    found = call.broker.addresses.partition(partition_of(call.body.partition_id))
+async def _queue_of_partition(call: Call) -> Iterable[str]:
+    found = await call.broker.addresses.partition(partition_of(call.body.partition_id))
     if found is None:
         raise Invalid("partition_id", "is not the id of a partition")
     return {found[0]}
 
 
-def _queues_of_cycle(call: Call) -> Iterable[str]:
-    return {*_queue_of_partition(call), *(item.queue for item in call.body.push_items)}
+async def _queues_of_cycle(call: Call) -> Iterable[str]:
+    return {*await _queue_of_partition(call), *(item.queue for item in call.body.push_items)}
 
 
 def _post(

@@ -25,14 +25,14 @@ async def switch_popping(call: Call) -> Reply:
 def _answer(call: Call) -> MaintenanceAnswer:
     maintenance = call.broker.maintenance
     words = [
-        "pushes are laid aside" if maintenance.pushing else "pushes are delivered",
+        "pushes are buffered" if maintenance.pushing else "pushes are delivered",
         "pops find nothing" if maintenance.popping else "pops are served",
     ]
     return MaintenanceAnswer(
         maintenance_mode=maintenance.pushing,
         pop_maintenance_mode=maintenance.popping,
-        buffered_messages=maintenance.aside,
-        buffer_stats=BufferStats(pending_count=maintenance.aside),
+        buffered_messages=maintenance.buffered,
+        buffer_stats=BufferStats(pending_count=maintenance.buffered),
         message=", ".join(words),
     )
 

@@ -114,8 +114,8 @@ def _partition(body: TraceBody) -> int:
         raise Invalid("partitionId", error.reason) from None
 
 
-def _queue_of_body(call: Call) -> Iterable[str]:
-    found = call.broker.addresses.partition(_partition(call.body))
+async def _queue_of_body(call: Call) -> Iterable[str]:
+    found = await call.broker.addresses.partition(_partition(call.body))
     return () if found is None else (found[0],)
 
 

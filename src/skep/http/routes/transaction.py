@@ -1,25 +1,24 @@
 """Transactions: pushes, acks and extensions together or not at all."""
 
 from collections.abc import Iterable, Sequence
-from uuid import uuid4
+from dataclasses import replace
+from uuid import UUID, uuid4
 
-from skep.errors import (
-    Conflict,
-    Invalid,
-    NotFound,
-    SkepError,
-    Unavailable,
-)
+import msgspec
+
+from skep.core.transact import fingerprint_of
+from skep.errors import Conflict, Invalid, NotFound, SkepError
 from skep.http.access import Permission
 from skep.http.call import Call, Reply
 from skep.http.problems import status_of
 from skep.http.routes.ack import queues_of
-from skep.http.routes.plan import Plan, items_of, make_plan
+from skep.http.routes.plan import Plan, add_acks, items_of, plan_pushes
 from skep.http.routing import Route
 from skep.model.address import partition_id
+from skep.model.change import IdempotencyKey
 from skep.model.message import Receipt
 from skep.model.names import Offset, check_lease_id
-from skep.model.operation import Transaction
+from skep.model.operation import Push, Transaction
 from skep.wire.ack import to_settled
 from skep.wire.problem import to_problem
 from skep.wire.transaction import (
@@ -34,37 +33,83 @@ from skep.wire.transaction import (
 )
 
 
+class _Memo(msgspec.Struct, frozen=True, array_like=True):
+    """What an answer needs that cannot be found out again when the request is repeated."""
+
+    transaction_id: UUID
+    acks: dict[int, tuple[int, tuple[int, Offset] | None]]
+
+
 async def transact(call: Call) -> Reply:
-    """Do all of it or nothing. What the state forbids is answered, not refused: clients ask so."""
+    """Do all of it or nothing. What the state forbids is answered, not rejected: clients ask so."""
     body: TransactionBody = call.body
     _check_permissions(call)
-    check_pushing(call, any(isinstance(each, PushOperation) for each in body.operations))
+    key = _key_of(body)
+    pushes = plan_pushes(body.operations)
+    if key is not None and (earlier := await _find(call, key, pushes)):
+        return Reply(earlier)
+    if pushes.operations:
+        await call.broker.maintenance.check_normal()
     try:
-        plan = await make_plan(call.broker, body)
-        done = await _do(call, plan)
+        plan = await add_acks(pushes, call.broker, body)
+        return Reply(await _do(call, key, plan))
     except (Conflict, NotFound) as error:
+        # What stands against it may be that it was applied at another server meanwhile.
+        if key is not None and (earlier := await _find(call, key, pushes)):
+            return Reply(earlier)
         return Reply(_failed(error))
-    return Reply(
-        TransactionAnswer(
-            transaction_id=uuid4(),
-            success=True,
-            results=_results(body.operations, plan, done),
-            repeated=done.repeated,
-        )
-    )
 
 
-async def _do(call: Call, plan: Plan) -> Transaction:
-    body: TransactionBody = call.body
+def _key_of(body: TransactionBody) -> IdempotencyKey | None:
+    """The key, with a fingerprint of the request as it was sent."""
+    if body.idempotency_key is None:
+        return None
+    fingerprint = fingerprint_of(msgspec.json.encode(body))
+    return IdempotencyKey(name=body.idempotency_key, fingerprint=fingerprint)
+
+
+async def _find(call: Call, key: IdempotencyKey, plan: Plan) -> TransactionAnswer | None:
+    """The first answer to a request that is repeated."""
     try:
-        return await call.broker.transact(
+        pushes = [each for each in plan.operations if isinstance(each, Push)]
+        done = await call.broker.find_transaction(key, pushes)
+    except Conflict as error:
+        return _failed(error)
+    if done is None:
+        return None
+    memo = msgspec.msgpack.decode(done.memo, type=_Memo) if done.memo else _Memo(uuid4(), {})
+    return _answer(call.body, replace(plan, acks=memo.acks), done, memo.transaction_id)
+
+
+async def _do(call: Call, key: IdempotencyKey | None, plan: Plan) -> TransactionAnswer:
+    body: TransactionBody = call.body
+    transaction_id = uuid4()
+    if key is not None:
+        memo = msgspec.msgpack.encode(_Memo(transaction_id, plan.acks))
+        key = msgspec.structs.replace(key, memo=memo)
+    try:
+        done = await call.broker.transact(
             plan.operations,
             required_leases=body.required_leases,
-            idempotency_key=body.idempotency_key,
+            idempotency_key=key,
             producer=call.principal.subject,
         )
     except Invalid as error:
         raise error.moved(plan.all_places()) from None
+    if done.repeated and done.memo:
+        transaction_id = msgspec.msgpack.decode(done.memo, type=_Memo).transaction_id
+    return _answer(body, plan, done, transaction_id)
+
+
+def _answer(
+    body: TransactionBody, plan: Plan, done: Transaction, transaction_id: UUID
+) -> TransactionAnswer:
+    return TransactionAnswer(
+        transaction_id=transaction_id,
+        success=True,
+        results=_results(body.operations, plan, done),
+        repeated=done.repeated,
+    )
 
 
 def _results(
@@ -78,7 +123,7 @@ def _results(
         elif isinstance(operation, ExtendOperation):
             results.append(OperationResult(index=len(results), type="extend", success=True))
         else:
-            results.append(_acked(len(results), operation, plan.acks[index], done))
+            results.append(_acked(len(results), operation, plan.acks.get(index), done))
     return results
 
 
@@ -99,12 +144,12 @@ def _pushed(index: int, queue: str, receipt: Receipt) -> OperationResult:
 def _acked(
     index: int,
     operation: AckOperation | SettleOperation,
-    ack: tuple[int, tuple[int, Offset] | None],
+    ack: tuple[int, tuple[int, Offset] | None] | None,
     done: Transaction,
 ) -> OperationResult:
-    which, place = ack
-    # A repetition knows that it was done, not what each ack did.
-    settlement = done.settlements[which] if done.settlements else None
+    # What was recorded by an older version does not say what each ack did.
+    which, place = ack or (0, None)
+    settlement = done.settlements[which] if ack and done.settlements else None
     settles = isinstance(operation, SettleOperation)
     return OperationResult(
         index=index,
@@ -127,7 +172,7 @@ def _failed(error: SkepError) -> TransactionAnswer:
     )
 
 
-def _queues(call: Call) -> Iterable[str]:
+async def _queues(call: Call) -> Iterable[str]:
     """Every queue that any of the operations touches."""
     body: TransactionBody = call.body
     addresses = call.broker.addresses
@@ -137,22 +182,16 @@ def _queues(call: Call) -> Iterable[str]:
         if isinstance(operation, PushOperation):
             touched |= {item.queue for item in items_of(index, operation).values()}
         elif isinstance(operation, AckOperation):
-            touched |= queues_of(call.broker, [operation], f"{where}.partition_id")
+            touched |= await queues_of(call.broker, [operation], f"{where}.partition_id")
         else:
             lease_id = check_lease_id(f"{where}.leaseId", operation.lease_id)
-            touched |= addresses.queues_of_lease(lease_id)
+            touched |= await addresses.queues_of_lease(lease_id)
         if isinstance(operation, SettleOperation):
             named = operation.verdicts or ()
-            touched |= queues_of(call.broker, named, where + ".verdicts[{}].partition_id")
+            touched |= await queues_of(call.broker, named, where + ".verdicts[{}].partition_id")
     for lease in body.required_leases:
-        touched |= addresses.queues_of_lease(check_lease_id("requiredLeases", lease))
+        touched |= await addresses.queues_of_lease(check_lease_id("requiredLeases", lease))
     return touched
-
-
-def check_pushing(call: Call, pushes: bool) -> None:
-    """What is pushed together with something else cannot be laid aside."""
-    if pushes and call.broker.maintenance.laying_aside:
-        raise Unavailable("pushing is in maintenance; try again later")
 
 
 def _check_permissions(call: Call) -> None:

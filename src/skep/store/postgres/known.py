@@ -21,7 +21,9 @@ class Known:
         self.now: Instant = 0
         """The latest that the database said while it gave us locks."""
         self.partitions: dict[tuple[int, int], Partition] = {}
+        self.queue_versions: dict[int, int] = {}
         self.heads: dict[int, int] = {}
+        self.totals: dict[int, int] = {}
         self.subscriptions: dict[tuple[int, str], Subscription] = {}
         self.consumers: dict[tuple[int, int, str], Consumer] = {}
         self.offsets: dict[tuple[int, bytes], Offset] = {}
@@ -34,6 +36,9 @@ class Known:
         """The versions of those that are there."""
         self.outbox: set[int] = set()
         self.numbers: Iterator[int] = iter(())
+
+    def queue_version(self, queue: int) -> int | None:
+        return self.queue_versions.get(queue)
 
     def partition(self, queue: int, partition: int) -> Partition | None:
         return self.partitions.get((queue, partition))
@@ -72,6 +77,9 @@ class Known:
 
     def head(self, queue: int) -> int:
         return self.heads[queue]
+
+    def pushed(self, queue: int) -> int:
+        return self.totals.get(queue, 0)
 
     def next_number(self) -> int:
         return next(self.numbers)

@@ -1,11 +1,13 @@
 """The lane of a server: its own track of the journal, leased, and fenced by every commit.
 
-Whoever holds a lane has his name in its row. Who appends or tells something locks the row and looks
-for his name, so a lane that was taken over is noticed before anything is written, whatever the
-former holder believes. The lease only says when a lane may be taken over without asking; it is
-renewed by commits, because a server that changes nothing needs no lane.
+The server that holds a lane is named in its row. Every commit that appends or publishes something
+locks the row and compares the name, so a lane that was taken over is noticed before anything is
+written, whatever the former holder believes. The lease only says when a lane may be taken over
+without asking; it is renewed by commits, and while the server is idle.
 """
 
+import asyncio
+import math
 import time
 from datetime import timedelta
 from uuid import uuid4
@@ -15,6 +17,11 @@ import asyncpg
 from skep.store.postgres.sql import QUERIES
 
 LEASE = timedelta(seconds=60)
+ALONE_SECONDS = 0.1
+"""How long a server that found no other one may rely on it."""
+_ANNOUNCE_SECONDS = 1.5 * ALONE_SECONDS
+"""How long a server that takes a lane beside others waits before it answers: so that none of them
+still believes that it is alone."""
 _RENEW_AFTER = LEASE.total_seconds() / 3
 
 
@@ -23,36 +30,33 @@ class Lane:
         self.number = -1
         self.owner = uuid4()
         self._renewed_at = 0.0
-        self.told = 0
-        """The number up to which all news on it are known to us, because we told them."""
-        self._ahead: set[int] = set()
         self._doubt_until = 0.0
-        self.told_before = 0
-        """The number of the last that its former holder told."""
+        self._announced_at = 0.0
 
     async def take(self, connection: asyncpg.Connection) -> None:
         await connection.execute(QUERIES["lock_lanes"])
         await connection.execute(QUERIES["give_lane_back"], self.owner)
         self.number = await connection.fetchval(QUERIES["take_lane"], self.owner, LEASE)
-        self.told = await connection.fetchval(QUERIES["news_head"], self.number)
-        self.told_before = self.told
-        self._ahead.clear()
         self._renewed_at = time.monotonic()
+        if await connection.fetchval(QUERIES["has_peers"], self.owner):
+            self._announced_at = math.inf
 
-    def note(self, number: int | None) -> None:
-        """News of this number, if any, are known here."""
-        if number is None:
-            return
-        self._ahead.add(number)
-        while self.told + 1 in self._ahead:
-            self.told += 1
-            self._ahead.remove(self.told)
+    async def announce(self) -> None:
+        """Return when every other server knows that this one has a lane.
 
-    def is_known(self, number: int) -> bool:
-        return number <= self.told or number in self._ahead
+        To be called after a commit and before its answer.
+        """
+        now = time.monotonic()
+        if now - self._renewed_at > LEASE.total_seconds():
+            # The process was stopped for so long that others may believe that it is gone.
+            self._announced_at = math.inf
+        if self._announced_at == math.inf:
+            self._announced_at = now + _ANNOUNCE_SECONDS
+        if self._announced_at > now:
+            await asyncio.sleep(self._announced_at - now)
 
     def doubt(self) -> None:
-        """A commit got no answer: what it tells may be there, now or in a while."""
+        """A commit got no answer: what it published may be there, now or in a while."""
         self._doubt_until = time.monotonic() + LEASE.total_seconds()
 
     @property
@@ -60,20 +64,25 @@ class Lane:
         return time.monotonic() < self._doubt_until
 
     async def lock(self, connection: asyncpg.Connection) -> None:
-        """Let nobody else commit on it until this transaction ends."""
+        """Let no other transaction commit on it until this one ends."""
         if not await connection.fetch(QUERIES["lock_lane"], self.number, self.owner):
             await self.take(connection)
 
     @property
     def is_due(self) -> bool:
-        """Whether the lease should be prolonged."""
+        """Whether the lease should be renewed."""
         return time.monotonic() - self._renewed_at > _RENEW_AFTER
 
     async def renew(self, connection: asyncpg.Connection) -> None:
-        """Keep it a while longer, if it is time; within a commit that has locked it."""
+        """Renew the lease, if it is time; within a transaction that has locked the lane."""
         if self.is_due:
             await connection.execute(QUERIES["renew_lane"], self.number, self.owner, LEASE)
             self._renewed_at = time.monotonic()
+
+    async def keep(self, connection: asyncpg.Connection) -> None:
+        """Renew the lease of a server that commits nothing; take a lane if it was lost."""
+        await self.lock(connection)
+        await self.renew(connection)
 
     async def give_back(self, connection: asyncpg.Connection) -> None:
         await connection.execute(QUERIES["give_lane_back"], self.owner)

@@ -6,7 +6,7 @@ from typing import Any
 import asyncpg
 
 from skep.errors import Corrupted
-from skep.model.change import Change
+from skep.model.change import Change, EntryVersion
 from skep.model.names import MAX_NUMBER
 from skep.model.queue import Partition
 from skep.store.postgres import rows
@@ -46,22 +46,30 @@ async def _look_beside(connection: asyncpg.Connection, known: Known) -> None:
         await _find_outcomes(connection, known)
     if needs.outbox:
         await _lock_outbox(connection, known)
+    if needs.based_on:
+        await _look_at_entries(connection, known)
     if needs.entries:
         await _lock_entries(connection, known)
+    await _look_at_queues(connection, known)
 
 
 async def _lock_partitions(connection: asyncpg.Connection, known: Known, lane: Lane) -> None:
     asked = _in_range(known.needs.partitions)
+    entries = sorted(known.needs.based_on)
+    arguments = asked, [at.space for at in entries], [hash_of(at.key) for at in entries]
     statement = QUERIES["lock_partitions"]
-    if not await connection.fetch(statement, lane.number, lane.owner, asked):
+    locked = await connection.fetch(statement, lane.number, lane.owner, *arguments)
+    if not locked:
         # Another server holds our lane by now, or somebody deleted its row.
         await lane.take(connection)
-        await connection.fetch(statement, lane.number, lane.owner, asked)
+        locked = await connection.fetch(statement, lane.number, lane.owner, *arguments)
+    _note_entries(known, entries, locked[0][1])
     for row in await connection.fetch(QUERIES["locked_partitions"], lane.number, asked):
         known.now = max(known.now, row[9])
         partition = rows.to_partition(row)
         known.partitions[partition.queue, partition.number] = partition
         known.heads[partition.queue] = row[8]
+        known.queue_versions[partition.queue] = row[10]
     await lane.renew(connection)
 
 
@@ -80,6 +88,8 @@ async def _look_at_consumers(connection: asyncpg.Connection, known: Known) -> No
             known.partitions.setdefault((queue, partition), there)
         if row[9] is not None:
             known.consumers[queue, partition, group] = rows.to_consumer(row[9:])
+        if row[27] is not None:
+            known.queue_versions[queue] = row[27]
 
 
 async def _find_transaction_ids(connection: asyncpg.Connection, known: Known) -> None:
@@ -123,6 +133,48 @@ async def _find_outcomes(connection: asyncpg.Connection, known: Known) -> None:
 async def _lock_outbox(connection: asyncpg.Connection, known: Known) -> None:
     asked = _in_range(known.needs.outbox)
     known.outbox = {row[0] for row in await connection.fetch(QUERIES["lock_outbox"], asked)}
+
+
+async def _look_at_entries(connection: asyncpg.Connection, known: Known) -> None:
+    """Read entries that changes were decided on, unless they came with the partitions.
+
+    Those that exist are locked, and read again: they are not to change before the commit.
+    """
+    entries = sorted(known.needs.based_on)
+    if not known.needs.partitions:
+        asked = [at.space for at in entries], [hash_of(at.key) for at in entries]
+        found = await connection.fetch(QUERIES["entry_versions"], *asked)
+        _note_entries(known, entries, [row[0] for row in found])
+    by_hash = {
+        (at.space, hash_of(at.key)): (at.space, at.key)
+        for at in entries
+        if (at.space, at.key) in known.entries
+    }
+    if by_hash:
+        for place in by_hash.values():
+            del known.entries[place]
+        for row in await connection.fetch(QUERIES["share_entries"], *_turn(sorted(by_hash))):
+            known.entries[by_hash[row[0], row[1]]] = row[2]
+
+
+def _note_entries(known: Known, entries: Sequence[EntryVersion], versions: Sequence[int]) -> None:
+    known.entries |= {
+        (at.space, at.key): version
+        for at, version in zip(entries, versions, strict=True)
+        if version
+    }
+
+
+async def _look_at_queues(connection: asyncpg.Connection, known: Known) -> None:
+    """Versions of configurations that did not come with partitions; how much was pushed."""
+    if queues := known.needs.queues.difference(known.queue_versions):
+        for row in await connection.fetch(QUERIES["queue_versions"], _in_range(queues)):
+            known.queue_versions[row[0]] = row[1]
+    if known.needs.capacity:
+        limited = _in_range(known.needs.capacity)
+        await connection.fetch(QUERIES["lock_queues"], limited)
+        for row in await connection.fetch(QUERIES["pushed"], limited):
+            known.totals[row[0]] = row[1]
 
 
 async def _lock_entries(connection: asyncpg.Connection, known: Known) -> None:

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from skep.errors import Invalid
 from skep.model.address import address_of
-from skep.model.change import Append, Change
+from skep.model.change import Append, Change, EntryVersion
 from skep.model.names import MAX_NUMBER, Offset
 from skep.store.postgres.text import hash_of
 
@@ -29,6 +29,12 @@ class Needs:
         self.keys: set[str] = set()
         self.entries: set[Place] = set()
         """All that are written, if one of them must have a certain version."""
+        self.queues: set[int] = set()
+        """Queues whose configuration must be of a certain version."""
+        self.based_on: set[EntryVersion] = set()
+        """Entries that are only compared."""
+        self.capacity: set[int] = set()
+        """Queues of which must be known how much was pushed to them."""
         self.outbox: set[int] = set()
         self.numbers = 0
         for change in changes:
@@ -49,6 +55,9 @@ class Needs:
             self.messages.add((event.partition, event.offset))
         self.letters.update((removal.queue, removal.number) for removal in change.removals)
         self.outbox.update(change.outbox)
+        self.queues.update(basis.queue for basis in change.queues)
+        self.based_on.update(change.based_on)
+        self.capacity.update(capacity.queue for capacity in change.capacity)
         if change.key:
             self.keys.add(change.key.name)
         self.numbers += len(change.dead_letters) + len(change.traces) + len(change.entries)

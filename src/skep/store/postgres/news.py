@@ -14,7 +14,7 @@ from skep.model.change import Applied, Change, Outcome
 from skep.model.news import Grown, Happened, Moved, News
 from skep.model.segment import Segment
 from skep.store.clock import Clock
-from skep.store.postgres.lane import Lane
+from skep.store.postgres.lane import ALONE_SECONDS, Lane
 from skep.store.postgres.opening import Opening
 from skep.store.postgres.sql import QUERIES
 
@@ -28,35 +28,83 @@ encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Happened).decode
 
 
+class Positions:
+    """Up to which number the events of each lane are known: heard of, or our own.
+
+    Lanes change hands, so neither all events of our lane are ours nor all of ours are on it.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[int, int] = {}
+        self._ahead: dict[int, set[int]] = {}
+
+    def reset(self, heads: Mapping[int, int]) -> None:
+        self.known = dict(heads)
+        self._ahead.clear()
+
+    def note(self, lane: int, number: int) -> None:
+        """An event is known. Those before it may not be."""
+        ahead = self._ahead.setdefault(lane, set())
+        ahead.add(number)
+        known = self.known.get(lane, 0)
+        while known + 1 in ahead:
+            known += 1
+        ahead -= {each for each in ahead if each <= known}
+        self.known[lane] = known
+
+    def is_known(self, lane: int, number: int) -> bool:
+        return number <= self.known.get(lane, 0) or number in self._ahead.get(lane, ())
+
+
 class NewsRows(Opening):
     shared = True
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
         super().__init__(url, clock=clock)
-        self._told_at: deque[tuple[float, int]] = deque()
+        self._positions = Positions()
+        self._last_told = (-1, 0)
+        """The lane and the number of our last event."""
+        self._alone_until = 0.0
+        self._marks: deque[tuple[float, int, int]] = deque()
+        """When which event of ours was the last, on which lane."""
 
-    async def news_heads(self) -> dict[int, int]:
+    async def begin_news(self) -> None:
         found = await (await self._db()).fetch("news_heads")
-        return {row[0]: row[1] for row in found}
+        self._positions.reset({row[0]: row[1] for row in found})
 
-    async def news(self, seen: Mapping[int, int]) -> list[News]:
-        database, lane = await self._db(), self._lane
+    async def news(self) -> list[News] | None:
+        database, lane, positions = await self._db(), self._lane, self._positions
+        if lane.is_due:
+            await database.write(lane.keep)
+            self.lane = lane.number
+        known, asked_at = positions.known, time.monotonic()
         found = await database.fetch(
-            "news", list(seen), list(seen.values()), lane.number, lane.told_before
+            "news", list(known), list(known.values()), lane.owner, lane.in_doubt
         )
-        if lane.in_doubt:
-            found += await self._of_our_own()
         await self._forget()
-        return [News(row[0], row[1], _decode(row[2])) for row in found]
+        has_peers, events = found[0][0], [row[1:] for row in found if row[1] is not None]
+        if any(row[1] > known.get(row[0], 0) + 1 for row in events):
+            return None
+        self._alone_until = 0 if has_peers or lane.in_doubt else asked_at + ALONE_SECONDS
+        return [
+            News(row[0], row[2], _decode(row[3]))
+            for row in events
+            if row[2] is not None and not positions.is_known(row[0], row[2])
+        ]
 
-    async def _of_our_own(self) -> list[asyncpg.Record]:
-        """What a commit of ours told to whose end we were not there."""
-        lane = self._lane
-        found = await (await self._db()).fetch("own_news", lane.number, lane.told)
-        unknown = [row for row in found if not lane.is_known(row[1])]
-        for row in unknown:
-            lane.note(row[1])
-        return unknown
+    @property
+    def has_peers(self) -> bool:
+        return time.monotonic() >= self._alone_until
+
+    def heard(self, news: Iterable[News]) -> None:
+        for each in news:
+            self._positions.note(each.lane, each.number)
+
+    def _note_told(self, number: int | None) -> None:
+        """We have published an event of this number on our lane, if any."""
+        if number is not None:
+            self._last_told = self._lane.number, number
+            self._positions.note(*self._last_told)
 
     async def take_duty(self, name: str, seconds: float) -> bool:
         async def work(connection: asyncpg.Connection) -> bool:
@@ -84,22 +132,23 @@ class NewsRows(Opening):
         except OutcomeUnknown:
             self._lane.doubt()
             raise
-        self._lane.note(number)
+        self._note_told(number)
+        await self._lane.announce()
         return result
 
     async def _forget(self) -> None:
-        """Delete what we told a minute ago, now and then."""
-        now, marks = time.monotonic(), self._told_at
+        """Delete events that we published a minute ago, now and then."""
+        now, marks = time.monotonic(), self._marks
         if not marks or now - marks[-1][0] >= _FORGET_SECONDS:
-            marks.append((now, self._lane.told))
+            marks.append((now, *self._last_told))
         if now - marks[0][0] < KEEP_SECONDS + _FORGET_SECONDS:
             return
         while len(marks) > 1 and now - marks[1][0] >= KEEP_SECONDS:
             marks.popleft()
-        _, number = marks.popleft()
+        _, lane, number = marks.popleft()
 
         async def work(connection: asyncpg.Connection) -> None:
-            await connection.execute(QUERIES["forget_news"], self._lane.number, number)
+            await connection.execute(QUERIES["forget_news"], lane, number)
 
         await (await self._db()).write(work)
 
@@ -107,7 +156,7 @@ class NewsRows(Opening):
 async def tell(connection: asyncpg.Connection, lane: Lane, happened: Happened) -> int | None:
     """Let the others know, as soon as this is committed; nothing if nothing happened.
 
-    Returns its number, which our lane is to note when it is committed.
+    Returns its number, which is to be noted when it is committed.
     """
     if happened == _NOTHING:
         return None
@@ -136,7 +185,17 @@ def happened_in(
         grown=_grown(segments),
         moved=_moved(changes, outcomes),
         spaces=tuple(sorted(set(spaces))),
+        letters=_letters(changes, outcomes),
     )
+
+
+def _letters(changes: Sequence[Change], outcomes: Sequence[Outcome]) -> tuple[int, ...]:
+    queues: set[int] = set()
+    for change, outcome in zip(changes, outcomes, strict=True):
+        if isinstance(outcome, Applied) and not outcome.repeated:
+            queues.update(letter.queue for letter in change.dead_letters)
+            queues.update(removal.queue for removal in change.removals)
+    return tuple(queues)
 
 
 def _grown(segments: Sequence[Segment]) -> tuple[Grown, ...]:
@@ -147,7 +206,11 @@ def _grown(segments: Sequence[Segment]) -> tuple[Grown, ...]:
 def _moved(changes: Sequence[Change], outcomes: Sequence[Outcome]) -> tuple[Moved, ...]:
     moved = {
         (update.partition, update.group): Moved(
-            update.partition, update.group, update.subscription, update.state, update.under_lease
+            update.partition,
+            update.group,
+            update.subscription,
+            update.state,
+            update.lease is not None,
         )
         for change, outcome in zip(changes, outcomes, strict=True)
         if isinstance(outcome, Applied) and not outcome.repeated

@@ -22,6 +22,7 @@ from skep.store.postgres.known import Known
 from skep.store.postgres.lane import Lane
 from skep.store.postgres.needs import Needs
 from skep.store.postgres.sql import QUERIES
+from skep.store.postgres.text import hash_of
 from skep.store.round import Round
 
 K = TypeVar("K")
@@ -76,6 +77,8 @@ class Recent:
         known = Known(Needs(changes))
         messages = 0
         for change in changes:
+            # Whether memory is right about these is for the statement to find out.
+            known.queue_versions |= change.queues
             for append in change.appends:
                 messages += len(append.columns)
                 if not self._knows_end(known, append):
@@ -111,6 +114,8 @@ def _is_plain(change: Change) -> bool:
         or change.entries
         or change.outbox
         or change.key
+        or change.capacity
+        or any(at.version for at in change.based_on)
         or any(append.columns.transaction_ids is not None for append in change.appends)
     )
 
@@ -127,7 +132,12 @@ async def write_at_once(
 
     Returns the number of what it told.
     """
-    arguments = *_appended(round_, segments, known), *_moved(round_, known), told
+    arguments = (
+        *_appended(round_, segments, known),
+        *_moved(round_, known),
+        *_based_on(known),
+        told,
+    )
     try:
         number: int = await connection.fetchval(
             QUERIES["commit_at_once"], lane.number, lane.owner, *arguments
@@ -168,8 +178,8 @@ def _appended(round_: Round, segments: list[Segment], known: Known) -> tuple[lis
 
 
 def _moved(round_: Round, known: Known) -> tuple[list[Any], ...]:
-    """What it takes of pops and acks: states as they were, whether they need a lease that lives,
-    their subscriptions, and states as they are."""
+    """What it takes of pops and acks: states as they were, the leases that must be live, their
+    subscriptions, and states as they are."""
     replaced = sorted(round_.consumers.items())
     ids = [known.subscriptions[queue, group].id for (queue, _, group), _ in replaced]
     groups = {
@@ -181,7 +191,8 @@ def _moved(round_: Round, known: Known) -> tuple[list[Any], ...]:
         [partition for (_, partition, _), _ in replaced],
         ids,
         [known.consumers[place].version for place, _ in replaced],
-        [place in round_.under_lease for place, _ in replaced],
+        [known.consumers[place].token for place, _ in replaced],
+        [round_.leases.get(place) for place, _ in replaced],
         [queue for queue, _ in groups],
         [group for _, group in groups],
         list(groups.values()),
@@ -189,4 +200,15 @@ def _moved(round_: Round, known: Known) -> tuple[list[Any], ...]:
             (queue, group, partition, id_, *rows.from_consumer(state))
             for ((queue, partition, group), state), id_ in zip(replaced, ids, strict=True)
         ],
+    )
+
+
+def _based_on(known: Known) -> tuple[list[Any], ...]:
+    """Configurations that must be current, and entries that must not exist."""
+    absent = known.needs.based_on
+    return (
+        list(known.queue_versions),
+        list(known.queue_versions.values()),
+        [at.space for at in absent],
+        [hash_of(at.key) for at in absent],
     )

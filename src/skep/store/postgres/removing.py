@@ -13,14 +13,17 @@ from skep.store.postgres.database import Database
 from skep.store.postgres.log import LogRows
 from skep.store.postgres.sql import QUERIES
 from skep.store.postgres.text import from_texts, hash_of
+from skep.store.protocol import Truncation
 
 STEP = 100
 """Segments removed in one transaction: a few milliseconds in which nobody can push there."""
 
 
 class RemovingRows(LogRows):
-    async def truncate(self, queue: int, partition: int, before: Offset, *, kind: str) -> Removal:
-        async def work(connection: asyncpg.Connection) -> tuple[Removal, Happened]:
+    async def truncate(
+        self, queue: int, partition: int, before: Offset, *, kind: str
+    ) -> Truncation:
+        async def work(connection: asyncpg.Connection) -> tuple[Truncation, Happened]:
             known = await connection.fetch(QUERIES["lock_partition"], partition, queue)
             gone = await _drop_oldest(connection, partition, known[0][0], before) if known else 0
             removal = Removal(
@@ -30,11 +33,13 @@ class RemovingRows(LogRows):
                 messages=gone,
                 executed_at=self.clock.now(),
             )
+            left = await connection.fetch(QUERIES["first_kept"], partition)
+            start, first_at = (left[0][0], left[0][1]) if left else (0, 0)
+            done = Truncation(gone, start, first_at)
             if not gone:
-                return removal, Happened()
+                return done, Happened()
             await _record(connection, removal)
-            (left,) = await connection.fetch(QUERIES["first_kept"], partition)
-            return removal, Happened(cut=(Cut(partition, left[0], left[1]),))
+            return done, Happened(cut=(Cut(partition, start, first_at),))
 
         return await self._write_and_tell(work)
 
@@ -64,13 +69,14 @@ class RemovingRows(LogRows):
 
         return await (await self._db()).write(work)
 
-    async def delete_queue(self, queue: int) -> None:
-        async def work(connection: asyncpg.Connection) -> tuple[None, Happened]:
-            await connection.execute(QUERIES["delete_queue"], queue)
-            return None, Happened(queues=(queue,))
+    async def delete_queue(self, queue: int) -> bool:
+        async def work(connection: asyncpg.Connection) -> tuple[bool, Happened]:
+            existed = bool(await connection.fetch(QUERIES["delete_queue"], queue))
+            return existed, Happened(queues=(queue,) if existed else ())
 
-        await self._write_and_tell(work)
+        existed = await self._write_and_tell(work)
         await self._tidy(await self._db())
+        return existed
 
     async def _tidy(self, database: Database) -> None:
         """Remove what belongs to queues that are gone: deleted just now, or before a crash, or

@@ -110,6 +110,7 @@ def to_queue(row: Row) -> Queue:
         task=row[3],
         options=QueueOptions(**dict(zip(QueueOptions.__struct_fields__, row[4:19], strict=True))),
         created_at=row[19],
+        version=row[20],
     )
 
 
@@ -164,6 +165,7 @@ def from_consumer(state: Consumer) -> tuple[Any, ...]:
         state.messages_consumed,
         state.batches_consumed,
         state.last_consumed_at,
+        state.token,
     )
 
 
@@ -182,6 +184,7 @@ def to_consumer(row: Row) -> Consumer:
         messages_consumed=row[14],
         batches_consumed=row[15],
         last_consumed_at=row[16],
+        token=row[17],
     )
 
 

@@ -40,8 +40,9 @@ class PostgresStore(MovingRows, OutboxRows):
             if isinstance(error, OutcomeUnknown):
                 self._lane.doubt()
             raise
-        self._lane.note(told)
+        self._note_told(told)
         self.lane = self._lane.number
+        await self._lane.announce()
         return done
 
     async def _commit_at_once(

@@ -89,7 +89,7 @@ async def _put_consumers(connection: asyncpg.Connection, round_: Round, known: K
         if before is None:
             new.append(row)
         else:
-            old.append((queue, group, partition, subscription, before.version))
+            old.append((queue, group, partition, subscription, *before.revision))
             replaced.append(row)
     if old:
         columns = [list(column) for column in zip(*old, strict=True)]

@@ -43,6 +43,7 @@ class CatalogueRows(Rows):
             queue,
             number=known.number if known else self.next_number(),
             created_at=known.created_at if known else self.clock.now(),
+            version=self.next_number(),
         )
         batch = WriteBatch(raw_mode=True)
         batch.put(keys.queue_key(queue.number), encode(queue))
@@ -116,6 +117,10 @@ class CatalogueRows(Rows):
                 batch.delete(key)
         self._write(batch)
         await self._db.sync()
+
+    def queue_version(self, queue: int) -> int | None:
+        known = self._queues.get(queue)
+        return known.version if known else None
 
     def partition(self, queue: int, partition: int) -> Partition | None:
         if queue not in self._queues:

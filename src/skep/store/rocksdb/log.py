@@ -44,6 +44,9 @@ class LogRows(CatalogueRows):
         return low
 
     async def heads(self, queue: int) -> dict[int, int]:
+        return self._heads(queue)
+
+    def _heads(self, queue: int) -> dict[int, int]:
         prefix = b"h" + keys.pack(queue)
         return {
             keys.last_number(key): keys.unpack(value)
@@ -81,6 +84,9 @@ class LogRows(CatalogueRows):
 
     def head(self, queue: int) -> int:
         return keys.unpack(self._db.get(keys.head_key(queue, self.lane)) or bytes(8))
+
+    def pushed(self, queue: int) -> int:
+        return sum(self._heads(queue).values())
 
     def _put_segment(self, batch: WriteBatch, segment: Segment) -> None:
         partition, start = segment.partition, segment.start

@@ -10,6 +10,7 @@ from rocksdict import WriteBatch
 from skep.model.names import Instant, Offset
 from skep.model.queue import Partition, Removal
 from skep.model.segment import Segment
+from skep.store.protocol import Truncation
 from skep.store.rocksdb import columns, keys
 from skep.store.rocksdb.log import LogRows
 from skep.store.rocksdb.traces import TraceRows
@@ -29,7 +30,9 @@ class RemovingRows(LogRows, TraceRows):
             for _ in self._purge(keys.last_number(key)):
                 pass
 
-    async def truncate(self, queue: int, partition: int, before: Offset, *, kind: str) -> Removal:
+    async def truncate(
+        self, queue: int, partition: int, before: Offset, *, kind: str
+    ) -> Truncation:
         known = self.partition(queue, partition)
         gone, rest = self._oldest(partition, before) if known else ([], None)
         removal = Removal(
@@ -39,8 +42,10 @@ class RemovingRows(LogRows, TraceRows):
             messages=sum(len(segment.columns) for segment in gone),
             executed_at=self.clock.now(),
         )
-        if not gone or known is None:
-            return removal
+        if known is None:
+            return Truncation(0, 0, 0)
+        if not gone:
+            return Truncation(0, known.start, known.first_at)
         batch = WriteBatch(raw_mode=True)
         self._drop(batch, gone)
         shorter = msgspec.structs.replace(
@@ -51,7 +56,7 @@ class RemovingRows(LogRows, TraceRows):
         self._write(batch)
         self._remember([shorter])
         await self._db.sync()
-        return removal
+        return Truncation(removal.messages, shorter.start, shorter.first_at)
 
     async def delete_message(self, queue: int, partition: int, offset: Offset) -> bool:
         segment = self.segment(partition, offset)
@@ -93,7 +98,9 @@ class RemovingRows(LogRows, TraceRows):
             await self._db.sync()
         return len(old)
 
-    async def delete_queue(self, queue: int) -> None:
+    async def delete_queue(self, queue: int) -> bool:
+        if queue not in self._queues:
+            return False
         batch = WriteBatch(raw_mode=True)
         batch.delete(keys.queue_key(queue))
         batch.put(keys.removed_queue_key(queue), b"")
@@ -103,6 +110,7 @@ class RemovingRows(LogRows, TraceRows):
         for _ in self._purge(queue):
             await asyncio.sleep(0)
         await self._db.sync()
+        return True
 
     def _purge(self, queue: int) -> Iterator[None]:
         for partition in self._read_partitions(queue):

@@ -4,9 +4,9 @@
 INSERT INTO queen.queue AS known (number, name, namespace, task, lease_time, retry_limit,
        retry_delay, priority, max_queue_size, ttl, dead_letter_queue, dlq_after_max_retries,
        delayed_processing, window_buffer, max_wait_time_seconds, retention_enabled,
-       retention_seconds, completed_retention_seconds, encryption_enabled, created_at)
+       retention_seconds, completed_retention_seconds, encryption_enabled, created_at, version)
 VALUES (nextval('queen.number'), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
-        $15, $16, $17, $18, $19)
+        $15, $16, $17, $18, $19, nextval('queen.number'))
     ON CONFLICT (name) DO UPDATE
    SET namespace = excluded.namespace, task = excluded.task, lease_time = excluded.lease_time,
        retry_limit = excluded.retry_limit, retry_delay = excluded.retry_delay,
@@ -19,7 +19,7 @@ VALUES (nextval('queen.number'), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $
        retention_enabled = excluded.retention_enabled,
        retention_seconds = excluded.retention_seconds,
        completed_retention_seconds = excluded.completed_retention_seconds,
-       encryption_enabled = excluded.encryption_enabled
+       encryption_enabled = excluded.encryption_enabled, version = excluded.version
 RETURNING *;
 
 -- name: find_queue
@@ -58,7 +58,7 @@ SELECT p.number, p.queue, p.name, p.created_at, p.start_offset, p.end_offset, p.
 -- name: consumers
 SELECT c.partition, c.consumer_group, c.version, c.cursor_offset, c.acked, c.run_end, c.attempt,
        c.retries, c.ready_at, c.oldest_at, c.lease_id, c.granted_at, c.expires_at, c.next_at,
-       c.completed, c.failed, c.messages_consumed, c.batches_consumed, c.last_consumed_at
+       c.completed, c.failed, c.messages_consumed, c.batches_consumed, c.last_consumed_at, c.token
   FROM queen.consumer AS c
   JOIN queen.subscription AS s USING (queue, consumer_group)
  WHERE c.queue = $1 AND c.subscription = s.id

@@ -17,6 +17,9 @@ SELECT coalesce(
    SET owner = excluded.owner, expires_at = excluded.expires_at
 RETURNING number;
 
+-- name: has_peers
+SELECT EXISTS (SELECT FROM queen.lane WHERE owner <> $1 AND expires_at > clock_timestamp());
+
 -- name: renew_lane
 UPDATE queen.lane SET expires_at = clock_timestamp() + $3 WHERE number = $1 AND owner = $2;
 

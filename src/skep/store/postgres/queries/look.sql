@@ -1,9 +1,10 @@
--- What a commit must know, and lock, before it judges its changes. Rows are locked in one order
--- by everybody: the lane, partitions by number, dead letters by number, rows of the outbox, entries
--- by their key; and states of consumers, by their key, when they are replaced.
+-- What a commit must know, and lock, before it judges its changes. All transactions lock rows in one
+-- order: the lane, partitions by number, dead letters by number, rows of the outbox, entries by their
+-- key, queues by number; and states of consumers, by their key, when they are replaced.
 
 -- name: lock_partitions
--- Lock the partitions of these numbers, if the lane is still ours: if not, nothing comes back.
+-- Lock the partitions of these numbers, if the lane is still ours: if not, nothing comes back. With
+-- them come the versions of entries, 0 where there is none, in the order asked.
 WITH held AS MATERIALIZED (
     SELECT number FROM queen.lane WHERE number = $1 AND owner = $2 FOR NO KEY UPDATE
 ), locked AS MATERIALIZED (
@@ -12,15 +13,20 @@ WITH held AS MATERIALIZED (
      ORDER BY number
        FOR NO KEY UPDATE
 )
-SELECT (SELECT count(*) FROM locked) FROM held;
+SELECT (SELECT count(*) FROM locked),
+       ARRAY(SELECT coalesce((SELECT e.version FROM queen.entry AS e
+                               WHERE e.space = a.space AND e.hash = a.hash), 0)
+               FROM unnest($4::text[], $5::bytea[]) WITH ORDINALITY AS a (space, hash, place)
+              ORDER BY a.place)
+  FROM held;
 
 -- name: locked_partitions
 -- Partitions that are locked and whose queues exist, with where the lane stands in each queue. This
 -- is asked by itself: a statement that waited for a lock does not see what it waited for.
 WITH asked AS MATERIALIZED (
-    SELECT p.* FROM queen.partition_state AS p
+    SELECT p.*, q.version FROM queen.partition_state AS p
+      JOIN queen.queue AS q ON q.number = p.queue
      WHERE p.number = ANY ($2::bigint[])
-       AND EXISTS (SELECT FROM queen.queue AS q WHERE q.number = p.queue)
 ), heads AS MATERIALIZED (
     SELECT a.queue, greatest(head.position, last.position, 0) AS position
       FROM (SELECT DISTINCT queue FROM asked) AS a
@@ -33,13 +39,13 @@ WITH asked AS MATERIALIZED (
 )
 SELECT a.number, a.queue, a.name, a.created_at, a.start_offset, a.end_offset, a.first_at,
        a.newest_at, heads.position,
-       (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now
+       (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now, a.version
   FROM asked AS a
   JOIN heads ON heads.queue = a.queue;
 
 -- name: look_at_consumers
--- For each place asked: the group's subscription, whether the partition is there, the state. Nothing
--- is locked: who replaces a state says which version it had.
+-- For each place asked: the group's subscription, whether the partition is there, the state, the
+-- version of the queue's configuration. Nothing is locked: who replaces a state says which it was.
 SELECT asked.queue, asked.consumer_group, asked.partition, subscription.id, subscription.mode,
        subscription.from_at, subscription.created_at,
        EXISTS (SELECT FROM queen.partition AS p JOIN queen.queue AS q ON q.number = p.queue
@@ -48,7 +54,8 @@ SELECT asked.queue, asked.consumer_group, asked.partition, subscription.id, subs
        newest.version, newest.cursor_offset, newest.acked, newest.run_end, newest.attempt,
        newest.retries, newest.ready_at, newest.oldest_at, newest.lease_id, newest.granted_at,
        newest.expires_at, newest.next_at, newest.completed, newest.failed,
-       newest.messages_consumed, newest.batches_consumed, newest.last_consumed_at
+       newest.messages_consumed, newest.batches_consumed, newest.last_consumed_at, newest.token,
+       (SELECT q.version FROM queen.queue AS q WHERE q.number = asked.queue)
   FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS asked (queue, consumer_group, partition)
   LEFT JOIN queen.subscription AS subscription
        ON subscription.queue = asked.queue AND subscription.consumer_group = asked.consumer_group
@@ -102,6 +109,40 @@ SELECT e.space, e.hash, e.version
   JOIN queen.entry AS e ON e.space = a.space AND e.hash = a.hash
  ORDER BY e.space, e.hash
    FOR UPDATE OF e;
+
+-- name: queue_versions
+SELECT number, version FROM queen.queue WHERE number = ANY ($1::bigint[]);
+
+-- name: entry_versions
+SELECT coalesce((SELECT e.version FROM queen.entry AS e
+                  WHERE e.space = a.space AND e.hash = a.hash), 0)
+  FROM unnest($1::text[], $2::bytea[]) WITH ORDINALITY AS a (space, hash, place)
+ ORDER BY a.place;
+
+-- name: share_entries
+-- Entries that are not to change before this transaction ends. Who finds none waits for no other.
+SELECT e.space, e.hash, e.version
+  FROM unnest($1::text[], $2::bytea[]) AS a (space, hash)
+  JOIN queen.entry AS e ON e.space = a.space AND e.hash = a.hash
+ ORDER BY e.space, e.hash
+   FOR SHARE OF e;
+
+-- name: lock_queues
+-- Queues with a capacity: two servers that push to one wait for each other.
+SELECT number FROM queen.queue WHERE number = ANY ($1::bigint[]) ORDER BY number FOR NO KEY UPDATE;
+
+-- name: pushed
+-- How many messages were ever pushed to queues, over all lanes. Asked when the queues are locked.
+SELECT a.queue, coalesce(sum(greatest(h.position, last.position)), 0)::bigint
+  FROM unnest($1::bigint[]) AS a (queue)
+ CROSS JOIN queen.lane AS l
+  LEFT JOIN queen.lane_head AS h ON h.queue = a.queue AND h.lane = l.number
+  LEFT JOIN LATERAL (
+       SELECT s.position + s.messages AS position FROM queen.segment AS s
+        WHERE s.queue = a.queue AND s.lane = l.number
+        ORDER BY s.position DESC LIMIT 1
+       ) AS last ON true
+ GROUP BY a.queue;
 
 -- name: next_numbers
 SELECT nextval('queen.number') FROM generate_series(1, $1::integer);

@@ -9,35 +9,41 @@ SELECT number FROM queen.lane WHERE number = $1 AND owner = $2 FOR NO KEY UPDATE
 WITH held AS MATERIALIZED (
     SELECT number FROM queen.lane WHERE number = $1 AND owner = $2 FOR NO KEY UPDATE
 )
-INSERT INTO queen.news (lane, number, content)
-SELECT $1, coalesce((SELECT max(n.number) FROM queen.news AS n WHERE n.lane = $1), 0) + 1, $3
+INSERT INTO queen.news (lane, number, content, owner)
+SELECT $1, coalesce((SELECT max(n.number) FROM queen.news AS n WHERE n.lane = $1), 0) + 1, $3, $2
   FROM held
 RETURNING number;
-
--- name: news_head
-SELECT coalesce(max(number), 0) FROM queen.news WHERE lane = $1;
 
 -- name: news_heads
 SELECT l.number, coalesce((SELECT max(n.number) FROM queen.news AS n WHERE n.lane = l.number), 0)
   FROM queen.lane AS l;
 
 -- name: news
--- All lanes in one statement: what is seen of one was committed after what it speaks of on another.
--- Of our own lane only what its former holder told.
-SELECT l.number, n.number, n.content
-  FROM queen.lane AS l
-  LEFT JOIN unnest($1::integer[], $2::bigint[]) AS seen (lane, number) ON seen.lane = l.number
- CROSS JOIN LATERAL (
-       SELECT * FROM queen.news
-        WHERE lane = l.number AND number > coalesce(seen.number, 0)
-          AND (l.number <> $3 OR number <= $4)
-        ORDER BY lane, number
-       OFFSET 0  -- planned by itself, for each lane
-       ) AS n
- ORDER BY l.number, n.number;
-
--- name: own_news
-SELECT lane, number, content FROM queen.news WHERE lane = $1 AND number > $2 ORDER BY number;
+-- Events after the numbers known of each lane, with the first number that is left there: if it is not
+-- the next one, events were deleted that nobody here has heard of. Ours come only if asked for. All
+-- lanes in one statement: what is seen of one was committed after what it refers to on another. There
+-- is always a row, which says whether other servers have lanes.
+SELECT EXISTS (SELECT FROM queen.lane WHERE owner <> $3 AND expires_at > clock_timestamp()),
+       event.*
+  FROM (SELECT) AS always
+  LEFT JOIN (
+       SELECT l.number, next.number, n.number, n.content
+         FROM queen.lane AS l
+         LEFT JOIN unnest($1::integer[], $2::bigint[]) AS known (lane, number) ON known.lane = l.number
+        CROSS JOIN LATERAL (
+              SELECT number FROM queen.news
+               WHERE lane = l.number AND number > coalesce(known.number, 0)
+               ORDER BY lane, number LIMIT 1
+              ) AS next
+         LEFT JOIN LATERAL (
+              SELECT * FROM queen.news
+               WHERE lane = l.number AND number >= next.number
+                 AND ($4 OR owner IS DISTINCT FROM $3)
+               ORDER BY lane, number
+              OFFSET 0  -- planned by itself, for each lane
+              ) AS n ON true
+       ) AS event (lane, next, number, content) ON true
+ ORDER BY event.lane, event.number;
 
 -- name: forget_news
 -- Never the last, which says where the numbers go on.

@@ -79,7 +79,7 @@ DELETE FROM queen.removal AS r
 RETURNING 1;
 
 -- name: delete_queue
-DELETE FROM queen.queue WHERE number = $1;
+DELETE FROM queen.queue WHERE number = $1 RETURNING 1;
 
 -- name: ownerless_partitions
 -- Partitions whose queue is gone: deleted a moment ago, or before a crash, or by hand.

@@ -7,17 +7,17 @@ SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bigint[])
     ON CONFLICT (partition, hash) DO UPDATE SET at_offset = excluded.at_offset;
 
 -- name: replace_consumers
--- New states in place of those of certain versions; says how many of these were there.
+-- New states in place of those of certain revisions; returns how many of these were there.
 WITH gone AS (
     DELETE FROM queen.consumer AS c
-     USING unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[], $5::bigint[])
-           AS a (queue, consumer_group, partition, subscription, version)
+     USING unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[])
+           AS a (queue, consumer_group, partition, subscription, version, token)
      WHERE c.queue = a.queue AND c.consumer_group = a.consumer_group
        AND c.partition = a.partition AND c.subscription = a.subscription
-       AND c.version = a.version
+       AND c.version = a.version AND c.token = a.token
     RETURNING 1
 ), made AS (
-    INSERT INTO queen.consumer SELECT * FROM unnest($6::queen.consumer[])
+    INSERT INTO queen.consumer SELECT * FROM unnest($7::queen.consumer[])
 )
 SELECT count(*) FROM gone;
 
@@ -84,8 +84,8 @@ DELETE FROM queen.entry AS e
 
 -- name: commit_at_once
 -- A whole commit of pushes, pops and acks, if the lane is ours and everything is as it was known:
--- partitions, heads, states and subscriptions. If one of them is not, the division fails, and with
--- it everything.
+-- partitions, heads, states, subscriptions, configurations, and that certain entries do not exist.
+-- If one of them is not, the division by zero fails the statement.
 WITH held AS MATERIALIZED (
     SELECT number FROM queen.lane WHERE number = $1 AND owner = $2 FOR NO KEY UPDATE
 ), locked AS MATERIALIZED (
@@ -114,24 +114,32 @@ WITH held AS MATERIALIZED (
 ), gone AS (
     DELETE FROM queen.consumer AS c
      USING unnest($9::bigint[], $10::text[], $11::bigint[], $12::text[], $13::bigint[],
-                  $14::boolean[])
-           AS a (queue, consumer_group, partition, subscription, version, under_lease)
+                  $14::bigint[], $15::text[])
+           AS a (queue, consumer_group, partition, subscription, version, token, lease_id)
      WHERE c.queue = a.queue AND c.consumer_group = a.consumer_group
        AND c.partition = a.partition AND c.subscription = a.subscription
-       AND c.version = a.version
-       AND (NOT a.under_lease
-            OR c.expires_at > (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+       AND c.version = a.version AND c.token = a.token
+       AND (a.lease_id IS NULL
+            OR c.lease_id = a.lease_id
+               AND c.expires_at > (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
     RETURNING 1
 ), subscribed AS (
-    SELECT FROM unnest($15::bigint[], $16::text[], $17::text[])
+    SELECT FROM unnest($16::bigint[], $17::text[], $18::text[])
            AS a (queue, consumer_group, subscription)
       JOIN queen.subscription AS s
            ON s.queue = a.queue AND s.consumer_group = a.consumer_group AND s.id = a.subscription
 ), moved AS (
-    INSERT INTO queen.consumer SELECT * FROM unnest($18::queen.consumer[])
+    INSERT INTO queen.consumer SELECT * FROM unnest($19::queen.consumer[])
+), configured AS (
+    SELECT FROM unnest($20::bigint[], $21::bigint[]) AS a (queue, version)
+      JOIN queen.queue AS q ON q.number = a.queue AND q.version = a.version
+), present AS (
+    SELECT FROM unnest($22::text[], $23::bytea[]) AS a (space, hash)
+      JOIN queen.entry AS e ON e.space = a.space AND e.hash = a.hash
 ), told AS (
-    INSERT INTO queen.news (lane, number, content)
-    SELECT $1, coalesce((SELECT max(n.number) FROM queen.news AS n WHERE n.lane = $1), 0) + 1, $19
+    INSERT INTO queen.news (lane, number, content, owner)
+    SELECT $1, coalesce((SELECT max(n.number) FROM queen.news AS n WHERE n.lane = $1), 0) + 1,
+           $24, $2
       FROM held
     RETURNING number
 )
@@ -139,4 +147,6 @@ SELECT coalesce((SELECT number FROM told), 0)
      / ((SELECT count(*) FROM locked) = cardinality($3::bigint[])
         AND (SELECT count(*) FROM heads) = cardinality($6::bigint[])
         AND (SELECT count(*) FROM gone) = cardinality($9::bigint[])
-        AND (SELECT count(*) FROM subscribed) = cardinality($15::bigint[]))::integer;
+        AND (SELECT count(*) FROM subscribed) = cardinality($16::bigint[])
+        AND (SELECT count(*) FROM configured) = cardinality($20::bigint[])
+        AND NOT EXISTS (SELECT FROM present))::integer;
