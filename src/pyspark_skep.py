@@ -753,13 +753,15 @@ def _segment(name: str) -> str:
 # Reading in a task.
 
 
-def remaining(ranges: Sequence[Range], lane: int, position: int) -> list[Range]:
-    """What is left of ranges that are read in turn, after a position in one of them."""
-    for index, (each, start, end) in enumerate(ranges):
-        if each == lane and start <= position <= end:
-            rest = list(ranges[index + 1 :])
-            return [(lane, position, end), *rest] if position < end else rest
-    raise Interrupted(f"the server is at {position} of lane {lane}, which was not asked for")
+def remaining(ranges: Sequence[Range], lanes: Mapping[str, int]) -> list[Range]:
+    """What is left of ranges, one for each lane, when the server has come so far in some lanes."""
+    reached = {int(lane): position for lane, position in lanes.items()}
+    for lane, position in reached.items():
+        if not any(each == lane and start <= position <= end for each, start, end in ranges):
+            place = f"{position} of lane {lane}"
+            raise Interrupted(f"the server is at {place}, which was not asked for")
+    moved = [(lane, reached.get(lane, start), end) for lane, start, end in ranges]
+    return [(lane, start, end) for lane, start, end in moved if start < end]
 
 
 class QueueReading:
@@ -780,6 +782,7 @@ class QueueReading:
             "partitions": None if options.partitions is None else list(options.partitions),
             "prefix": options.partition_prefix,
             "share": None if split.share is None else list(split.share),
+            "inOrder": options.preserve_order,
             "batchRows": options.batch_rows,
             "payload": options.payload_format,
         }
@@ -804,7 +807,7 @@ class QueueReading:
         try:
             for batch, progress in self._stream(self._left):
                 # Before the batch is given away: afterwards it must not be read again.
-                self._left = remaining(self._left, progress["lane"], progress["position"])
+                self._left = remaining(self._left, progress["lanes"])
                 self._note(progress.get("missing") or ())
                 if batch.num_rows:
                     yield fit(batch, self._schema)

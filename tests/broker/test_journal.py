@@ -60,7 +60,7 @@ async def read(
     number = (await queue.queues.get(name)).number
     runs: list[Run] = []
     missing: list[Range] = []
-    async for step in queue.journal_reading.read(name, number, wanted, some):
+    async for step in await queue.journal_reading.read(name, number, wanted, some):
         runs += step.runs
         missing += step.missing
     return runs, missing
@@ -265,7 +265,8 @@ async def push_large(queue: Broker) -> None:
 async def steps_of(queue: Broker) -> list[Step]:
     """How a queue is read."""
     number, wanted = (await queue.queues.get("orders")).number, ranges(await heads(queue))
-    return [step async for step in queue.journal_reading.read("orders", number, wanted, EVERYTHING)]
+    steps = await queue.journal_reading.read("orders", number, wanted, EVERYTHING)
+    return [step async for step in steps]
 
 
 async def test_a_step_has_few_messages_if_they_are_large(queue: Broker) -> None:
@@ -372,7 +373,7 @@ async def test_a_queue_that_was_made_anew_is_not_read_by_its_old_number(queue: B
     await queue.push("orders", drafts(1))
 
     with pytest.raises(PositionMismatch):
-        queue.journal_reading.read("orders", number, ranges(old), EVERYTHING)
+        await queue.journal_reading.read("orders", number, ranges(old), EVERYTHING)
     with pytest.raises(PositionMismatch):
         await heads(queue, after=old)
 

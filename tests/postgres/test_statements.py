@@ -37,6 +37,7 @@ HOT: dict[str, tuple[Any, ...]] = {
     "read_segments": (5, 0, 10, 1000),
     "read_journal": (1, 0, 5, 10),
     "read_journal_backwards": (1, 0, 5, 10),
+    "read_places": (1, 0, 5, 10),
     "find_offset": (5, b"a"),
     "offset_at": (5, 1),
     "find_trace": (b"t" * 16, 10),

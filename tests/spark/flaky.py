@@ -35,7 +35,7 @@ class Flaky:
             for number, (lane, position, rows) in enumerate(batches(ranges)):
                 if number == 2 and fault == "end":
                     break
-                told: dict[str, Any] = {"lane": lane, "position": position}
+                told: dict[str, Any] = {"lanes": {str(lane): position}}
                 if number == 0:
                     told["missing"] = self.missing
                 if number == 1 and fault == "error":

@@ -164,12 +164,13 @@ def test_in_order_each_task_has_a_share_of_the_partitions_of_everything() -> Non
 # Resuming.
 
 
-def test_what_remains_is_the_rest_of_the_range_and_those_after_it() -> None:
+def test_what_remains_of_each_range_is_what_lies_behind_where_the_server_is() -> None:
     ranges = [(0, 0, 10), (1, 5, 9), (2, 0, 3)]
 
-    assert remaining(ranges, 0, 4) == [(0, 4, 10), (1, 5, 9), (2, 0, 3)]
-    assert remaining(ranges, 0, 10) == [(1, 5, 9), (2, 0, 3)]
-    assert remaining(ranges, 1, 5) == [(1, 5, 9), (2, 0, 3)]
-    assert remaining(ranges, 2, 3) == []
-    with pytest.raises(Interrupted, match="not asked for"):
-        remaining(ranges, 3, 1)
+    assert remaining(ranges, {"0": 4}) == [(0, 4, 10), (1, 5, 9), (2, 0, 3)]
+    assert remaining(ranges, {"0": 10}) == [(1, 5, 9), (2, 0, 3)]
+    assert remaining(ranges, {"1": 9, "0": 2}) == [(0, 2, 10), (2, 0, 3)]
+    assert remaining(ranges, {"0": 10, "1": 9, "2": 3}) == []
+    for beyond in ({"3": 1}, {"0": 11}, {"1": 4}):
+        with pytest.raises(Interrupted, match="not asked for"):
+            remaining(ranges, beyond)

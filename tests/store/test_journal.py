@@ -3,6 +3,7 @@
 import pytest
 
 from skep.model.change import Change
+from skep.model.journal import Place, Range
 from skep.model.queue import Partition, Queue
 from skep.model.segment import DELETED, Segment
 from skep.store.protocol import Store
@@ -207,3 +208,58 @@ async def test_a_deleted_message_keeps_its_position(
     assert list(segment.columns.payloads) == [b"b0", b"", b"b2"]
     assert segment.flag(1) == DELETED
     assert (segment.position, await store.heads(journal.number)) == (2, {store.lane: 10})
+
+
+# Places.
+
+
+async def places(store: Store, queue: Queue, position: int, limit: int = 99) -> list[Place]:
+    return await store.read_places(queue.number, store.lane, position, limit=limit)
+
+
+@pytest.mark.parametrize("position", range(11))
+@pytest.mark.parametrize("limit", [1, 2, 99])
+async def test_places_are_those_of_the_segments_that_are_read(
+    store: Store, journal: Queue, position: int, limit: int
+) -> None:
+    segments = await forwards(store, journal, position, limit)
+
+    found = await places(store, journal, position, limit)
+
+    assert [(each.stands, each.size, each.created_at) for each in found] == [
+        (
+            Range(store.lane, segment.position, segment.position + len(segment.columns)),
+            segment.size,
+            segment.created_at,
+        )
+        for segment in segments
+    ]
+
+
+async def test_a_place_names_the_one_before_it_in_its_partition(
+    store: Store, journal: Queue
+) -> None:
+    lane = store.lane
+
+    found = await places(store, journal, 0)
+
+    before = [None, None, Range(lane, 0, 2), Range(lane, 2, 5)]
+    assert [each.before for each in found] == before
+
+
+async def test_what_was_removed_is_before_nothing(
+    store: Store, journal: Queue, alice: Partition
+) -> None:
+    await store.truncate(journal.number, alice.number, 2, kind="retention")
+
+    found = await places(store, journal, 0)
+
+    assert [each.before for each in found] == [None, None, Range(store.lane, 2, 5)]
+
+
+async def test_a_queue_or_lane_that_is_not_there_has_no_places(
+    store: Store, journal: Queue
+) -> None:
+    assert await store.read_places(UNKNOWN, store.lane, 0, limit=9) == []
+    assert await store.read_places(journal.number, store.lane + 9, 0, limit=9) == []
+    assert await places(store, journal, 10) == []

@@ -90,6 +90,6 @@ def read(runs: list[Run], end: int, rows: int) -> pa.Table:
         payload="binary",
     )
     writer = Writer(body)
-    step = Step(runs=runs, missing=[], lane=0, position=end)
+    step = Step(runs=runs, missing=[], lanes={0: end})
     stream = b"".join([*writer.begin(), *writer.write(step), *writer.end()])
     return pa.ipc.open_stream(stream).read_all()

@@ -11,11 +11,12 @@ import msgspec
 
 from skep.core.catalogue import Catalogue
 from skep.core.following import Following
+from skep.core.merge import Merge
 from skep.core.metrics import Sees
 from skep.core.state import QueueState
 from skep.core.waiting import ANY_QUEUE, Place, Sleeper, journal_of
 from skep.errors import Invalid, PositionMismatch
-from skep.model.journal import Lanes, Position, QueuePosition, behind, share_out
+from skep.model.journal import Lanes, Position, QueuePosition, Range, behind, share_out
 from skep.model.names import MILLISECOND, RESERVED, Instant, check_count, check_name
 from skep.store.protocol import Store
 
@@ -96,11 +97,13 @@ class Journal:
         )
 
     async def select(self, selection: Selection, sees: Sees) -> Sequence[QueueState]:
-        """The queues of a selection, by name; those that are named must be there."""
+        """The queues of a selection, by name; those that are named must be there.
+
+        Also those that another server made, or made anew, a moment ago.
+        """
         self._catalogue.check_open()
         selection.check()
-        if selection.pattern is not None:
-            await self._following.catch_up()
+        await self._following.catch_up()
         return self._selected(selection, sees)
 
     def _selected(self, selection: Selection, sees: Sees) -> Sequence[QueueState]:
@@ -129,6 +132,7 @@ class Journal:
 
     async def heads_of(self, position: Position) -> Position:
         """How far the queues of a position go, as far as they are still there."""
+        await self._following.catch_up()
         names = [name for name in position.queues if name in self._catalogue.queues]
         return await self.heads([self._catalogue.queues[name] for name in names])
 
@@ -191,46 +195,45 @@ class Journal:
         """Where a batch ends that may not have more than so many messages or bytes."""
         if max_rows is None and max_bytes is None:
             return heads
-        waiting = {
-            (name, lane): head - _lane(start, name, lane)
-            for name, queue in heads.queues.items()
-            for lane, head in queue.lanes.items()
-            if head > _lane(start, name, lane)
-        }
-        taken = share_out(waiting, max_rows) if max_rows is not None else waiting
-        if max_bytes is not None and taken:
-            taken = await self._within(start, taken, max_bytes)
-        return _moved(start, heads, taken)
-
-    async def _within(
-        self, start: Position, taken: dict[tuple[str, int], int], max_bytes: int
-    ) -> dict[tuple[str, int], int]:
-        """The same with at most so many bytes for all lanes together, in whole segments."""
+        waiting = {name: _between_lanes(start, name, each) for name, each in heads.queues.items()}
+        taken = waiting if max_rows is None else share_out(waiting, max_rows)
         total = sum(taken.values())
-        return {
-            (name, lane): await self._fitting(
-                start.queues[name].number,
-                lane,
-                _lane(start, name, lane),
-                count,
-                max_bytes * count // total,
-            )
-            for (name, lane), count in taken.items()
-        }
+        queues = {}
+        for name, queue in heads.queues.items():
+            rows = taken.get(name, 0)
+            size = max_bytes * rows // total if max_bytes is not None and total else None
+            begun = {lane: _lane(start, name, lane) for lane in queue.lanes}
+            lanes = await self._cut(queue, begun, rows, size)
+            queues[name] = QueuePosition(number=queue.number, lanes=lanes)
+        return Position(store=start.store, queues=queues)
 
-    async def _fitting(self, queue: int, lane: int, position: int, count: int, size: int) -> int:
-        """How many of a lane's next messages have so many bytes; at least one segment of them."""
-        at, end = position, position + count
-        while at < end:
-            segments = await self._store.read_journal(queue, lane, at, limit=SEGMENTS)
-            for segment in segments:
-                if at > position and segment.size > size:
-                    return at - position
-                size -= segment.size
-                at = min(end, segment.position + len(segment.columns))
-            if not segments:
-                break
-        return count
+    async def _cut(self, heads: QueuePosition, start: Lanes, rows: int, size: int | None) -> Lanes:
+        """Where a batch of one queue ends: with a message all earlier ones of its partition."""
+        waiting = [
+            Range(lane, start[lane], head)
+            for lane, head in heads.lanes.items()
+            if head > start[lane]
+        ]
+        if size is None and rows >= behind(heads.lanes, start):
+            return start | {each.lane: each.end for each in waiting}
+        if size is None and len(waiting) == 1:
+            # All of the other lanes was taken before.
+            return start | {waiting[0].lane: waiting[0].start + rows}
+        ends = dict(start)
+        left = size
+        async for place in Merge(self._store, heads.number, waiting).places():
+            if left is not None:
+                if ends != start and place.size > left:
+                    return ends
+                left -= place.size
+            lane = place.stands.lane
+            end = min(place.stands.end, heads.lanes[lane], ends[lane] + rows)
+            rows -= end - ends[lane]
+            ends[lane] = end
+            if not rows:
+                return ends
+        # All that is left was removed.
+        return start | {each.lane: each.end for each in waiting}
 
     # Waiting.
 
@@ -262,10 +265,11 @@ def _lane(position: Position, queue: str, lane: int) -> int:
 
 def _between(start: Position, end: Position) -> int:
     """How many messages lie between two positions."""
-    return sum(
-        behind(queue.lanes, start.queues[name].lanes if name in start.queues else {})
-        for name, queue in end.queues.items()
-    )
+    return sum(_between_lanes(start, name, queue) for name, queue in end.queues.items())
+
+
+def _between_lanes(start: Position, name: str, end: QueuePosition) -> int:
+    return behind(end.lanes, start.queues[name].lanes if name in start.queues else {})
 
 
 def _with_new(after: Position | None, first: Position) -> Position:
@@ -273,19 +277,3 @@ def _with_new(after: Position | None, first: Position) -> Position:
     if after is None:
         return first
     return Position(store=first.store, queues=first.queues | after.queues)
-
-
-def _moved(start: Position, heads: Position, taken: dict[tuple[str, int], int]) -> Position:
-    return Position(
-        store=start.store,
-        queues={
-            name: QueuePosition(
-                number=queue.number,
-                lanes={
-                    lane: _lane(start, name, lane) + taken.get((name, lane), 0)
-                    for lane in queue.lanes
-                },
-            )
-            for name, queue in heads.queues.items()
-        },
-    )

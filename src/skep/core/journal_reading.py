@@ -2,6 +2,7 @@
 
 import asyncio
 import zlib
+from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 
 import msgspec
@@ -9,10 +10,11 @@ import msgspec
 from skep.core.catalogue import Catalogue
 from skep.core.following import Following
 from skep.core.journal import SEGMENTS
+from skep.core.merge import Merge
 from skep.core.reading import Reading
-from skep.core.state import PartitionState
-from skep.errors import Invalid, PositionMismatch
-from skep.model.journal import Range, Run, Step
+from skep.core.state import PartitionState, QueueState
+from skep.errors import Conflict, Invalid, PositionMismatch, Unavailable
+from skep.model.journal import Lanes, Place, Range, Run, Step
 from skep.model.names import check_count
 from skep.model.segment import DELETED, Segment
 from skep.store.protocol import Store
@@ -60,35 +62,76 @@ class JournalReading:
         self._following = following
         self._reading = reading
         self._passing = asyncio.Lock()
+        self._deleted: set[int] = set()
+        """Partitions whose rows somebody deleted by hand; no number is given again."""
 
-    def read(
-        self, queue: str, number: int, ranges: Sequence[Range], some: Some
+    async def read(
+        self,
+        queue: str,
+        number: int,
+        ranges: Sequence[Range],
+        some: Some,
+        *,
+        in_order: bool = False,
     ) -> AsyncIterator[Step]:
         """What the ranges hold, range by range, in the order of the commits.
 
-        All that can be refused is refused before the first step.
+        ``in_order`` mixes the lanes, so that each partition comes in the order of its offsets. All
+        that can be refused is refused before the first step.
         """
+        some.check()
+        _check_ranges(ranges, in_order=in_order)
+        await self._following.catch_up()
         known = self._catalogue.queue(queue)
         if known.config.number != number:
             raise PositionMismatch(f"queue {queue!r} was deleted and made anew")
-        some.check()
-        check_count("ranges", len(ranges), least=1, most=MAX_RANGES)
-        for index, asked in enumerate(ranges):
-            if not 0 <= asked.start <= asked.end < 1 << 63 or not 0 <= asked.lane < 1 << 31:
-                raise Invalid(f"ranges[{index}]", "must be a lane, a start and an end behind it")
-        return self._steps(number, ranges, some)
-
-    async def _steps(self, queue: int, ranges: Sequence[Range], some: Some) -> AsyncIterator[Step]:
-        limit = SEGMENTS
+        heads = await self._store.heads(number)
         for asked in ranges:
+            if asked.end > heads.get(asked.lane, 0):
+                raise Conflict(
+                    f"lane {asked.lane} of queue {queue!r} has {heads.get(asked.lane, 0)} messages "
+                    f"and {asked.end} were asked for: the store is not in the state that the "
+                    "position was taken from, such as after a restored backup"
+                )
+        if in_order and len(ranges) > 1:
+            return self._mixed(known, ranges, some)
+        return self._one_by_one(known, ranges, some)
+
+    async def _one_by_one(
+        self, queue: QueueState, ranges: Sequence[Range], some: Some
+    ) -> AsyncIterator[Step]:
+        for asked in ranges:
+            lane = _Lane(self._store, queue.config.number, asked.lane)
             at = asked.start
             while at < asked.end:
-                segments = await self._store.read_journal(queue, asked.lane, at, limit=limit)
-                step = await self._step(segments, Range(asked.lane, at, asked.end), some)
-                limit = _limit(segments)
-                at = step.position
+                segments = await lane.read(at)
+                step = await self._step(queue, segments, Range(asked.lane, at, asked.end), some)
+                at = step.lanes[asked.lane]
                 yield step
                 await self._let_others_pass()
+
+    async def _mixed(
+        self, queue: QueueState, ranges: Sequence[Range], some: Some
+    ) -> AsyncIterator[Step]:
+        number = queue.config.number
+        lanes = {asked.lane: _Lane(self._store, number, asked.lane) for asked in ranges}
+        ends = {asked.lane: asked.end for asked in ranges}
+        at = {asked.lane: asked.start for asked in ranges}
+        async for portion in _portions(Merge(self._store, number, ranges).places()):
+            runs: list[Run] = []
+            missing: list[Range] = []
+            moved: Lanes = {}
+            for lane, end in portion:
+                rest = Range(lane, at[lane], min(end, ends[lane]))
+                step = await self._step(queue, await lanes[lane].take(rest), rest, some, whole=True)
+                runs += step.runs
+                missing += step.missing
+                moved |= step.lanes
+                at |= step.lanes
+            yield Step(runs=runs, missing=missing, lanes=moved)
+            await self._let_others_pass()
+        if left := [Range(lane, at[lane], end) for lane, end in ends.items() if at[lane] < end]:
+            yield Step(runs=[], missing=left, lanes={each.lane: each.end for each in left})
 
     async def _let_others_pass(self) -> None:
         """Reading seldom waits for anything, so that a push would wait for many steps of it."""
@@ -96,8 +139,19 @@ class JournalReading:
             for _ in range(PATIENCE):
                 await asyncio.sleep(0)
 
-    async def _step(self, segments: Sequence[Segment], rest: Range, some: Some) -> Step:
-        """What segments hold of a range; if there are none, all of it is gone."""
+    async def _step(
+        self,
+        queue: QueueState,
+        segments: Sequence[Segment],
+        rest: Range,
+        some: Some,
+        *,
+        whole: bool = False,
+    ) -> Step:
+        """What segments hold of a range.
+
+        If there are none, or they are the ``whole`` of it, what is not there was removed.
+        """
         runs: list[Run] = []
         missing: list[Range] = []
         at = rest.start
@@ -110,22 +164,31 @@ class JournalReading:
             if start >= end:
                 break
             known = self._catalogue.partitions.get(segment.partition)
-            partition = known or await self._partition_made_elsewhere(segment.partition)
+            partition = known or await self._unheard_of(queue, segment.partition)
             if partition is None:
                 # Somebody deleted its row by hand: its messages have no name to go by.
                 missing.append(Range(rest.lane, start, end))
             elif some.has(partition):
                 first = segment.start - segment.position
                 runs += self._runs(partition, segment, first + start, first + end)
-        if not segments:
-            missing.append(rest)
+        if at < rest.end and (whole or not segments):
+            missing.append(Range(rest.lane, at, rest.end))
             at = rest.end
-        return Step(runs=runs, missing=missing, lane=rest.lane, position=at)
+        return Step(runs=runs, missing=missing, lanes={rest.lane: at})
 
-    async def _partition_made_elsewhere(self, number: int) -> PartitionState | None:
-        """A partition that another server may have made a moment ago."""
-        await self._following.catch_up()
-        return self._catalogue.partitions.get(number)
+    async def _unheard_of(self, queue: QueueState, number: int) -> PartitionState | None:
+        """A partition that has messages and is not known here; None if the store has it no more."""
+        if number in self._deleted:
+            return None
+        stored = await self._store.partitions(queue.config.number)
+        found = next((each for each in stored if each.number == number), None)
+        if not self._catalogue.is_known(queue):
+            raise Unavailable(f"queue {queue.config.name!r} is being loaded again; try again")
+        if found is None:
+            self._deleted.add(number)
+            return None
+        self._catalogue.adopt(queue, found)
+        return self._catalogue.partitions[number]
 
     def _runs(
         self, partition: PartitionState, segment: Segment, start: int, end: int
@@ -145,6 +208,65 @@ class JournalReading:
                 count=high - low,
                 columns=self._reading.in_the_clear(partition, columns),
             )
+
+
+class _Lane:
+    """The segments of a lane, some more than are asked for at a time."""
+
+    def __init__(self, store: Store, queue: int, lane: int) -> None:
+        self._store = store
+        self._queue = queue
+        self._lane = lane
+        self._limit = SEGMENTS
+        self._ahead: deque[Segment] = deque()
+
+    async def read(self, at: int) -> list[Segment]:
+        """The next segments from a position on, as many as are worth a batch."""
+        found = await self._store.read_journal(self._queue, self._lane, at, limit=self._limit)
+        self._limit = _limit(found)
+        return found
+
+    async def take(self, asked: Range) -> list[Segment]:
+        """All segments of a range, which begins where the one before it ended."""
+        ahead, taken = self._ahead, list[Segment]()
+        at = asked.start
+        while at < asked.end:
+            if not ahead:
+                ahead.extend(await self.read(at))
+            if not ahead or ahead[0].position >= asked.end:
+                break
+            taken.append(ahead[0])
+            at = ahead[0].position + len(ahead[0].columns)
+            if at <= asked.end:
+                ahead.popleft()
+        return taken
+
+
+async def _portions(places: AsyncIterator[Place]) -> AsyncIterator[list[tuple[int, int]]]:
+    """How far to read in which lane next, enough of that for a step each time."""
+    portion: list[tuple[int, int]] = []
+    messages = size = 0
+    async for place in places:
+        lane, start, end = place.stands.lane, place.stands.start, place.stands.end
+        if portion and portion[-1][0] == lane:
+            portion.pop()
+        portion.append((lane, end))
+        messages += end - start
+        size += place.size
+        if messages >= STEP or size >= STEP_BYTES:
+            yield portion
+            portion, messages, size = [], 0, 0
+    if portion:
+        yield portion
+
+
+def _check_ranges(ranges: Sequence[Range], *, in_order: bool) -> None:
+    check_count("ranges", len(ranges), least=1, most=MAX_RANGES)
+    for index, asked in enumerate(ranges):
+        if not 0 <= asked.start <= asked.end < 1 << 63 or not 0 <= asked.lane < 1 << 31:
+            raise Invalid(f"ranges[{index}]", "must be a lane, a start and an end behind it")
+    if in_order and len({asked.lane for asked in ranges}) < len(ranges):
+        raise Invalid("ranges", "must have each lane once to be read in order")
 
 
 def _limit(segments: Sequence[Segment]) -> int:

@@ -6,7 +6,7 @@ from typing import TypeVar
 import msgspec
 
 from skep.model.names import Instant, Offset
-from skep.model.segment import Columns
+from skep.model.segment import Columns, Segment
 
 K = TypeVar("K", bound=Hashable)
 
@@ -46,6 +46,31 @@ class Range(msgspec.Struct, frozen=True, array_like=True):
     end: int
 
 
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a segment stands in the journal, without its messages.
+
+    ``before`` is where the segment before it in its partition stands, if that one is kept.
+    """
+
+    stands: Range
+    size: int
+    created_at: Instant
+    before: Range | None
+
+
+def place_of(segment: Segment, before: Segment | None) -> Place:
+    return Place(
+        stands=_range_of(segment),
+        size=segment.size,
+        created_at=segment.created_at,
+        before=None if before is None else _range_of(before),
+    )
+
+
+def _range_of(segment: Segment) -> Range:
+    return Range(segment.lane, segment.position, segment.position + len(segment.columns))
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """Messages of a partition that stand together, in the clear, and where they stand."""
 
@@ -60,12 +85,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """Some of a range: what was found, what retention has removed, and how far it goes."""
+    """Some of the ranges: what was found, what was removed, and how far it goes in each lane."""
 
     runs: list[Run]
     missing: list[Range]
-    lane: int
-    position: int
+    lanes: Lanes
 
 
 def behind(heads: Mapping[int, int], lanes: Mapping[int, int]) -> int:

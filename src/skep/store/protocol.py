@@ -8,6 +8,7 @@ from skep.model.change import Change, Commit, IdempotencyKey, Outcome
 from skep.model.consumer import Consumer
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
 from skep.model.entry import Entry
+from skep.model.journal import Place
 from skep.model.names import Instant, Offset
 from skep.model.news import News
 from skep.model.outbox import Enqueued
@@ -157,6 +158,10 @@ class Store(Protocol):
         Forwards they begin with the one that holds ``position``, backwards with the one that
         holds the message before it. What retention removed is left out.
         """
+        ...
+
+    async def read_places(self, queue: int, lane: int, position: int, *, limit: int) -> list[Place]:
+        """Where the segments stand that ``read_journal`` would give, without their messages."""
         ...
 
     # News.

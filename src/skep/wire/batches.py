@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skep.model.address import message_text
-from skep.model.journal import Range, Run, Step
+from skep.model.journal import Lanes, Range, Run, Step
 from skep.wire.body import encode
 from skep.wire.journal import ReadBody
 
@@ -261,18 +261,18 @@ class Writer:
 
     def write(self, step: Step) -> Iterator[bytes]:
         """All batches of a step; what is missing is told with the first of them."""
-        missing, reached = step.missing, -1
+        missing, reached = step.missing, Lanes()
         for runs in _portions(step.runs, self._body.batch_rows):
-            last = runs[-1]
-            reached = last.position + last.count
-            self._write(runs, step.lane, reached, missing)
+            lanes = {run.lane: run.position + run.count for run in runs}
+            self._write(runs, lanes, missing)
+            reached |= lanes
             missing = []
-        if reached != step.position:
-            self._write([], step.lane, step.position, missing)
+        if left := {lane: at for lane, at in step.lanes.items() if reached.get(lane) != at}:
+            self._write([], left, missing)
         return self._out.take()
 
-    def _write(self, runs: Sequence[Run], lane: int, position: int, missing: list[Range]) -> None:
-        self._tell(runs, {"lane": lane, "position": position, "missing": missing})
+    def _write(self, runs: Sequence[Run], lanes: Lanes, missing: list[Range]) -> None:
+        self._tell(runs, {"lanes": lanes, "missing": missing})
 
     def _tell(self, runs: Sequence[Run], told: dict[str, object]) -> None:
         batch = Batch(self._body.queue, runs, self._payload).columns(self._schema)

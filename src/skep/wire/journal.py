@@ -65,6 +65,8 @@ class ReadBody(_Asked, frozen=True, kw_only=True):
     partitions: frozenset[str] | None = None
     prefix: str | None = None
     share: tuple[int, int] | None = None
+    in_order: bool = False
+    """Each lane once, and their messages mixed: each partition by its offsets."""
     batch_rows: int = 8192
     payload: Literal["text", "binary"] = "text"
 

@@ -60,7 +60,9 @@ async def read(call: Call) -> Reply:
     if not body.columns or len(set(body.columns)) != len(body.columns):
         raise Invalid("columns", "must name at least one column, and none twice")
     some = Some(partitions=body.partitions, prefix=body.prefix or "", share=body.share)
-    steps = call.broker.journal_reading.read(body.queue, body.number, body.ranges, some)
+    steps = await call.broker.journal_reading.read(
+        body.queue, body.number, body.ranges, some, in_order=body.in_order
+    )
     return Reply(_stream(body, steps), media_type=ARROW.encode())
 
 

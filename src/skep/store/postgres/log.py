@@ -1,5 +1,6 @@
 """Segments and the journal in PostgreSQL."""
 
+from skep.model.journal import Place, Range
 from skep.model.names import MAX_NUMBER, Instant, Offset
 from skep.model.segment import Segment
 from skep.store.postgres.catalogue import CatalogueRows
@@ -41,3 +42,17 @@ class LogRows(CatalogueRows):
         name = "read_journal_backwards" if backwards else "read_journal"
         found = await (await self._db()).fetch(name, queue, lane, min(position, MAX_NUMBER), limit)
         return list(map(to_segment, found))
+
+    async def read_places(self, queue: int, lane: int, position: int, *, limit: int) -> list[Place]:
+        found = await (await self._db()).fetch(
+            "read_places", queue, lane, min(position, MAX_NUMBER), limit
+        )
+        return [
+            Place(
+                stands=Range(lane, row[0], row[1]),
+                size=row[2],
+                created_at=row[3],
+                before=None if row[4] is None else Range(row[4], row[5], row[6]),
+            )
+            for row in found
+        ]

@@ -6,6 +6,7 @@ from itertools import islice, starmap
 from rocksdict import WriteBatch
 
 from skep.errors import Corrupted
+from skep.model.journal import Place, place_of
 from skep.model.names import Instant, Offset
 from skep.model.segment import Segment, until_enough
 from skep.store.rocksdb import columns, keys
@@ -69,6 +70,10 @@ class LogRows(CatalogueRows):
             # Only the first may end before the position.
             return segments[1:]
         return segments[:limit]
+
+    async def read_places(self, queue: int, lane: int, position: int, *, limit: int) -> list[Place]:
+        segments = await self.read_journal(queue, lane, position, limit=limit)
+        return [place_of(each, self.segment(each.partition, each.start - 1)) for each in segments]
 
     def find_offsets(self, partition: int, ids: Sequence[str]) -> list[Offset | None]:
         values = self._db.get_many(keys.transaction_keys(partition, ids))

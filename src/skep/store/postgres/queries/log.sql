@@ -110,3 +110,25 @@ SELECT s.partition, s.start_offset, s.queue, s.lane, s.position, s.messages, s.s
  WHERE s.queue = $1 AND s.lane = $2 AND s.position < $3
  ORDER BY s.position DESC
  LIMIT $4;
+
+-- name: read_places
+-- The segments of ``read_journal`` without their messages, each with the one before it in its
+-- partition.
+SELECT s.position, s.position + s.messages, s.size, s.created_at,
+       before.lane, before.position, before.position + before.messages
+  FROM (SELECT j.partition, j.start_offset, j.position, j.messages, j.size, j.created_at
+          FROM queen.segment AS j
+         WHERE j.queue = $1 AND j.lane = $2
+           AND j.position >= coalesce((
+               SELECT f.position FROM queen.segment AS f
+                WHERE f.queue = $1 AND f.lane = $2 AND f.position <= $3
+                ORDER BY f.position DESC LIMIT 1), $3)
+           AND j.position + j.messages > $3
+         ORDER BY j.position
+         LIMIT $4) AS s
+  LEFT JOIN LATERAL (
+       SELECT b.lane, b.position, b.messages FROM queen.segment AS b
+        WHERE b.partition = s.partition AND b.start_offset < s.start_offset
+        ORDER BY b.start_offset DESC LIMIT 1
+       ) AS before ON true
+ ORDER BY s.position;

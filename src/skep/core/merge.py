@@ -1,0 +1,74 @@
+"""The lanes of a queue as one sequence, in which every partition keeps its order.
+
+Each server commits through a lane of its own, so the messages of a partition may stand in several
+lanes, and a lane says nothing about another. But a segment is always committed after the one before
+it in its partition. Taken in such an order, segments can be cut off anywhere: no message is taken
+before an earlier one of its partition. Of what is left, the segment that was committed first is
+always the first of its lane and follows one that was taken: so there is always one to take.
+"""
+
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+
+from skep.errors import Corrupted
+from skep.model.journal import Place, Range
+from skep.store.protocol import Store
+
+PAGE = 256
+"""Places of a lane that are read at a time."""
+
+
+class Merge:
+    """The segments of ranges, one range for each lane, with earlier ones of a partition first."""
+
+    def __init__(self, store: Store, queue: int, ranges: Iterable[Range]) -> None:
+        self._queue = queue
+        self._lanes = {each.lane: _Lane(store, queue, each) for each in ranges}
+
+    async def places(self) -> AsyncIterator[Place]:
+        """Where the segments stand. What was removed between them is left out."""
+        while waiting := [
+            place for lane in self._lanes.values() if (place := await lane.next()) is not None
+        ]:
+            ready = [place for place in waiting if self._is_ready(place)]
+            if not ready:
+                raise Corrupted(f"the lanes of queue {self._queue} wait for each other")
+            first = min(ready, key=lambda place: (place.created_at, place.stands.lane))
+            self._lanes[first.stands.lane].take()
+            yield first
+
+    def _is_ready(self, place: Place) -> bool:
+        """Whether all of its partition that comes before it, in these ranges, was taken."""
+        if place.before is None or place.before.lane not in self._lanes:
+            return True
+        return self._lanes[place.before.lane].is_behind(place.before)
+
+
+class _Lane:
+    def __init__(self, store: Store, queue: int, asked: Range) -> None:
+        self._store = store
+        self._queue = queue
+        self._lane = asked.lane
+        self._end = asked.end
+        self._at = asked.start
+        self._upcoming: deque[Place] = deque()
+
+    async def next(self) -> Place | None:
+        """The next segment; None behind the last."""
+        if not self._upcoming and self._at < self._end:
+            found = await self._store.read_places(self._queue, self._lane, self._at, limit=PAGE)
+            self._upcoming.extend(each for each in found if each.stands.start < self._end)
+            if not self._upcoming:
+                self._at = self._end
+        if not self._upcoming:
+            return None
+        # What stood before it was removed.
+        self._at = max(self._at, self._upcoming[0].stands.start)
+        return self._upcoming[0]
+
+    def take(self) -> None:
+        self._at = min(self._upcoming.popleft().stands.end, self._end)
+
+    def is_behind(self, segment: Range) -> bool:
+        """Whether nothing of a segment is left in the range."""
+        return segment.start >= self._end or self._at >= min(segment.end, self._end)
