@@ -294,6 +294,8 @@ class Options:
     guarantee: str = _option(_one_of("exactly-once", "idempotent", "at-least-once"), "exactly-once")
     txn_app_id: str | None = _option(_some)
     txn_version: int | None = _option(_version)
+    checkpoint_location: str | None = _option(_some)
+    """Spark's own option: it tells a query from another one with a copy of its checkpoint."""
 
     @property
     def selection(self) -> dict[str, Any]:
@@ -331,7 +333,7 @@ _FIELDS = {_camel(each.name).lower(): each for each in fields(Options)}
 # What Spark adds by itself: the argument of load and save, the query's own options, and the
 # properties of a table, once more with "option." in front.
 _SPARKS = re.compile(
-    r"path|paths|checkpointlocation|queryname|owner|provider|location|comment|external"
+    r"path|paths|queryname|owner|provider|location|comment|external"
     r"|is_managed_location|serialization\.format|option\..*"
 )
 
@@ -1339,6 +1341,7 @@ class Staged(WriterCommitMessage):
     stage: str = ""
     chunks: int = 0
     rows: int = 0
+    checkpoint: str | None = None
 
 
 def check_written(options: Options, schema: StructType) -> None:
@@ -1498,6 +1501,7 @@ def _to_commit(messages: Iterable[WriterCommitMessage | None]) -> dict[str, Any]
     return {
         "app": staged[0].app,
         "version": staged[0].version,
+        "checkpoint": staged[0].checkpoint,
         "stages": [
             {"stage": each.stage, "chunks": each.chunks, "rows": each.rows} for each in staged
         ],
@@ -1535,7 +1539,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         epoch = context.getLocalProperty("streaming.sql.batchId")
         if query is None or epoch is None:
             raise RuntimeError("this task is not one of a streaming query")
-        return self._sink.write(iterator, self._options.txn_app_id or query, int(epoch))
+        staged = self._sink.write(iterator, self._options.txn_app_id or query, int(epoch))
+        about = f"{query} {self._options.checkpoint_location or ''}"
+        return replace(staged, checkpoint=sha256(about.encode()).hexdigest())
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         self._sink.commit(messages)

@@ -1,18 +1,30 @@
 """A sink's rows are unseen until they are committed, and then there once."""
 
 import asyncio
+from uuid import uuid4
 
+import msgspec
 import pytest
 
-from skep import Broker, KeyRing
-from skep.errors import Conflict, EncryptionUnavailable, Forbidden, QueueFull, Unavailable
-from skep.model.staged import Stage
+from skep import Broker, KeyRing, Limits
+from skep.errors import (
+    Conflict,
+    EncryptionUnavailable,
+    Forbidden,
+    Invalid,
+    NotFound,
+    QueueFull,
+    Unavailable,
+)
+from skep.model.change import Change, EntryUpdate
+from skep.model.staged import Published, Rows, Stage
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
 from tests.broker.build import make_broker
 from tests.broker.staged import (
     APP,
     DUPLICATE,
+    IN_STEPS,
     commit,
     kept,
     left,
@@ -129,18 +141,151 @@ async def test_a_version_is_published_once_and_its_repetition_drops_what_it_stag
     assert await left(store) == {}
 
 
-async def test_a_version_below_the_last_is_a_repetition(queue: Broker) -> None:
+async def test_an_older_version_than_the_last_is_refused_and_later_ones_go_on(
+    queue: Broker,
+) -> None:
     await commit(queue, await stage(queue, "s", numbers(0, 1), version=7), version=7)
+    older = await stage(queue, "s", numbers(1, 2), version=6)
 
-    assert await commit(queue, await stage(queue, "s", numbers(1, 2), version=6), version=6) == (
-        DUPLICATE
-    )
-    assert await commit(queue, await stage(queue, "s", numbers(2, 3), version=9), version=9) == (
-        published(1)
-    )
+    with pytest.raises(Conflict, match=r"query-1.*version 7.*back to version 6.*txnAppId") as error:
+        await commit(queue, older, version=6)
 
+    assert f"skep application reset {APP!r}" in str(error.value)
+    third = await stage(queue, "s", numbers(2, 3), version=9)
+    assert await commit(queue, third, version=9) == published(1)
     assert await payloads(queue) == [b"0", b"2"]
     assert await queue.staging.last_version(APP) == 9
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        rows(b"0", b"1"),
+        rows(b"0", b"1", b"3"),
+        rows(b"0", b"1", b"2", b"2"),
+        rows(b"0", b"1", b"2", partitions=[None, None, "alice"]),
+        rows(b"0", b"1", b"2", queues=[None, None, "mails"]),
+        rows(b"0", b"1", b"2", ids=[None, None, "t"]),
+        rows(b"0", b"1", b"2", traces=[None, None, TRACE]),
+        rows(b"2", b"1", b"0", partitions=["alice", None, None]),
+    ],
+)
+@pytest.mark.parametrize("version", [4, None])
+@pytest.mark.parametrize("name", ["first", "again"])
+async def test_the_last_version_with_other_rows_is_refused(
+    queue: Broker, store: Store, other: Rows, version: int | None, name: str
+) -> None:
+    first = rows(b"0", b"1", b"2", partitions=[None, None, None])
+    await commit(queue, await stage(queue, "first", first, version=version), version=version)
+    again = await stage(queue, name, other, version=version)
+
+    with pytest.raises(Conflict, match=rf"query-1.*other rows: 3 then, {len(other)} now"):
+        await commit(queue, again, version=version)
+
+    assert await payloads(queue) == [b"0", b"1", b"2"]
+    await queue.staging.abort(APP, version, [again])
+    assert await left(store) == {}
+
+
+@pytest.mark.parametrize("limits", [Limits(), IN_STEPS])
+async def test_the_same_rows_in_other_tasks_chunks_and_order_are_a_repetition(
+    store: Store, limits: Limits
+) -> None:
+    async with make_broker(store, limits=limits) as queue:
+        names = ["alice", "bob", None] * 4
+        ids = ["a", None, None, None] * 3
+        payload = [b"%d" % n for n in range(12)]
+        whole = rows(*payload, partitions=names, ids=ids)
+        await commit(queue, await stage(queue, "s", whole))
+        places = [7, 3, 11, 0, 1, 9, 2, 10, 4, 8, 6, 5]
+
+        def some(*at: int) -> Rows:
+            return rows(
+                *(payload[n] for n in at),
+                partitions=[names[n] for n in at],
+                ids=[ids[n] for n in at],
+            )
+
+        again = [
+            await stage(queue, "t1", some(*places[:5]), some(*places[5:6])),
+            await stage(queue, "t2", some(*places[6:])),
+        ]
+
+        assert await commit(queue, *again) == DUPLICATE
+
+        assert await left(store) == {}
+        assert len(await payloads(queue, partition="bob")) == 4
+
+
+async def test_the_same_rows_of_an_encrypted_queue_are_a_repetition(store: Store) -> None:
+    async with make_broker(store, keys=RING) as queue:
+        await queue.queues.configure("orders", encryption_enabled=True)
+        await commit(queue, await stage(queue, "s", numbers(0, 3)))
+
+        assert await commit(queue, await stage(queue, "t", numbers(0, 3))) == DUPLICATE
+        with pytest.raises(Conflict):
+            await commit(queue, await stage(queue, "t", numbers(1, 4)))
+
+
+async def test_a_query_that_runs_its_epoch_again_may_make_something_else_of_as_many_rows(
+    queue: Broker,
+) -> None:
+    async def run(checkpoint: str | None, *chunks: Rows) -> Published:
+        done = await stage(queue, uuid4().hex, *chunks)
+        return await queue.staging.commit(APP, 0, [done], checkpoint=checkpoint)
+
+    await run("c1", numbers(0, 3))
+
+    assert await run("c1", numbers(3, 6)) == DUPLICATE
+    assert await run("c2", numbers(0, 3)) == DUPLICATE
+    for checkpoint, rows_ in (("c1", numbers(0, 4)), ("c2", numbers(3, 6)), (None, numbers(3, 6))):
+        with pytest.raises(Conflict):
+            await run(checkpoint, rows_)
+    assert await payloads(queue) == [b"0", b"1", b"2"]
+
+
+async def test_a_repetition_whose_stages_are_gone_is_refused_unless_it_is_the_same_request(
+    queue: Broker,
+) -> None:
+    done = await stage(queue, "s", numbers(0, 3))
+    await commit(queue, done)
+
+    assert await commit(queue, done) == DUPLICATE
+    with pytest.raises(Conflict, match="0 of 1 chunks"):
+        await commit(queue, Stage(stage="t", chunks=1, rows=3))
+
+
+async def test_a_version_that_was_committed_before_there_were_fingerprints_may_be_repeated(
+    queue: Broker, store: Store
+) -> None:
+    known = EntryUpdate(space="sink.apps", key=APP, value=msgspec.msgpack.encode([4, None, None]))
+    await store.commit([Change(entries=(known,))])
+
+    assert await commit(queue, await stage(queue, "s", numbers(0, 3), version=4), version=4) == (
+        DUPLICATE
+    )
+    await commit(queue, await stage(queue, "s", numbers(0, 3), version=5), version=5)
+    with pytest.raises(Conflict):
+        await commit(queue, await stage(queue, "s", numbers(1, 4), version=5), version=5)
+
+
+async def test_an_app_that_is_reset_may_start_over(queue: Broker) -> None:
+    for version in range(3):
+        done = await stage(queue, "s", numbers(version, version + 1), version=version)
+        await commit(queue, done, version=version)
+
+    assert await queue.staging.reset(APP) == 2
+
+    assert await queue.staging.last_version(APP) is None
+    assert await commit(queue, await stage(queue, "s", numbers(7, 8))) == published(1)
+    assert await payloads(queue) == [b"0", b"1", b"2", b"7"]
+
+
+async def test_an_app_that_has_committed_nothing_cannot_be_reset(queue: Broker) -> None:
+    with pytest.raises(NotFound, match="'nobody'"):
+        await queue.staging.reset("nobody")
+    with pytest.raises(Invalid):
+        await queue.staging.reset("")
 
 
 async def test_apps_and_versions_do_not_see_each_others_stages(queue: Broker) -> None:

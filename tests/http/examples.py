@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.http.arrow import to_stream
 from tests.http.examples_of_operators import OF_OPERATORS, WITHOUT_QUEUE
-from tests.http.place import POP, PUSH, READ, STATUS, Calls, Example, Place
+from tests.http.place import OPERATE, POP, PUSH, READ, STATUS, Calls, Example, Place
 
 __all__ = ["EXAMPLES", "WITHOUT_QUEUE"]
 
@@ -127,6 +127,9 @@ EXAMPLES: Calls = {
     ),
     ("POST", "/api/v1/journal/commit"): Example(needs=PUSH, body=lambda place: place.staged),
     ("POST", "/api/v1/journal/abort"): Example(needs=PUSH, body=lambda place: place.staged),
+    ("DELETE", "/api/v1/journal/apps/{app}"): Example(
+        needs=OPERATE, path="/api/v1/journal/apps/{place.queue}-done", about="every queue"
+    ),
     ("GET", "/api/v1/journal/apps/{app}"): Example(
         needs=STATUS, path="/api/v1/journal/apps/a", writes=False, about="no queue"
     ),

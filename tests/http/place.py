@@ -33,7 +33,8 @@ class Place:
     Of two messages the group ``billing`` has leased the first, and ``late`` has given the second
     up and read nothing else; every other group is new to the queue. There is a trace event with
     the names ``checkout`` and the queue's, and there was a message that ``billing`` has done
-    and that was cleared. A pipeline whose id is the queue's name reads it.
+    and that was cleared. A pipeline whose id is the queue's name reads it, and an app with its name
+    and ``-done`` has committed a version.
     """
 
     queue: str
@@ -71,6 +72,7 @@ async def make_place(broker: Broker, queue: str) -> Place:
     await broker.ack(await pop(broker, queue, group="billing", partition="cleared"))
     await broker.queues.clear(queue, partition="cleared")
     await broker.staging.stage(queue, 1, "s", 0, Rows(payloads=[b"4"]), queue=queue)
+    await broker.staging.commit(f"{queue}-done", 1, [])
     (letter,) = await broker.dead_letters.list(queue)
     everything = Selection(queues=(queue,))
     position, _ = await broker.readers.begin(queue, everything, "latest", lambda name: True)

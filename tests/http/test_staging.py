@@ -56,6 +56,32 @@ async def test_rows_are_staged_and_committed_once(client: Client, broker: Broker
     assert await client.get(f"{HERE}/apps/q") == {"app": "q", "version": 1}
 
 
+async def test_other_rows_and_older_versions_are_refused_until_the_app_is_reset(
+    client: Client, broker: Broker
+) -> None:
+    for version in (1, 2):
+        await stage(client, to_stream({"payload": ["1"]}), version=version)
+        await client.post(f"{HERE}/commit", stages(version=version))
+    await stage(client, to_stream({"payload": ["2"]}), version=2)
+    await stage(client, to_stream({"payload": ["3"]}), version=1)
+
+    other = await client.post(f"{HERE}/commit", stages(version=2), 409)
+    older = await client.post(f"{HERE}/commit", stages(version=1), 409)
+    assert "version 2 of application 'q' was committed with other rows" in other["error"]
+    assert "cannot go back to version 1" in older["error"]
+    assert await client.delete(f"{HERE}/apps/q") == {"app": "q", "version": 2}
+    assert (await client.delete(f"{HERE}/apps/q", 404))["type"] == "NotFound"
+    await client.post(f"{HERE}/commit", stages(version=1))
+
+    assert await payloads(broker) == [b"1", b"1", b"3"]
+
+
+async def test_a_checkpoint_that_is_no_label_is_refused(client: Client) -> None:
+    refused = await client.post(f"{HERE}/commit", stages(checkpoint="x" * 300), 400)
+
+    assert "checkpoint" in refused["error"]
+
+
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()])
 async def test_payloads_are_taken_byte_for_byte(
     client: Client, broker: Broker, kind: pa.DataType

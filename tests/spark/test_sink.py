@@ -1,7 +1,8 @@
 """Writing to a queue: everything once, whatever fails."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,8 @@ from pyspark_skep import (
     parse_options,
 )
 from skep import Client
+from skep.client.connection import delete
+from skep.wire.paths import application
 from tests.spark.conftest import Push
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -155,32 +158,125 @@ def test_from_queue_to_queue_every_message_arrives_once_also_when_epochs_repeat(
     assert written() == [(name, data.decode()) for name, _, data in sorted(pushed)]
 
 
-def test_an_application_goes_on_though_its_checkpoint_is_another(
-    spark: SparkSession,
-    url: str,
-    queue: str,
-    target: str,
-    written: Written,
-    push: Push,
-    checkpoint: str,
-) -> None:
-    def run(place: str, **options: str) -> None:
-        source = spark.readStream.format("skep")
-        source = source.options(url=url, queue=queue, startingOffsets="earliest")
+Copying = Callable[..., None]
+
+
+@pytest.fixture
+def copy(spark: SparkSession, url: str, queue: str, target: str) -> Copying:
+    """Copy what is new of the queue to the target, with a checkpoint."""
+
+    def copy(
+        place: str, limit: int = 1000, columns: Sequence[str] = ("payload",), **options: str
+    ) -> None:
+        source = spark.readStream.format("skep").options(
+            url=url, queue=queue, startingOffsets="earliest", maxOffsetsPerTrigger=limit
+        )
         # Without the ids that they have: by these, too, they would not be written twice.
-        frame = source.load().select("partition", "payload")
+        frame = source.load().selectExpr("partition", *columns)
         writer = frame.writeStream.format("skep").options(url=url, queue=target, **options)
         query = writer.option("checkpointLocation", place).trigger(availableNow=True).start()
         assert query.awaitTermination(120)
 
+    return copy
+
+
+def test_an_application_with_another_checkpoint_writes_the_same_rows_once(
+    copy: Copying, target: str, written: Written, push: Push, checkpoint: str
+) -> None:
     push(10)
     told = {"txnAppId": f"app-{target}"}
-    run(f"{checkpoint}/1", **told)
-    run(f"{checkpoint}/2", **told)
+    copy(f"{checkpoint}/1", **told)
+    copy(f"{checkpoint}/2", **told)
     assert len(written()) == 10
-    run(f"{checkpoint}/3")
+    copy(f"{checkpoint}/3")
 
     assert len(written()) == 20
+
+
+def test_an_application_that_starts_over_with_a_new_checkpoint_is_refused(
+    copy: Copying, client: Client, target: str, written: Written, push: Push, checkpoint: str
+) -> None:
+    push(30)
+    told = {"txnAppId": f"app-{target}"}
+    copy(f"{checkpoint}/1", 10, **told)
+    push(30)
+
+    with pytest.raises(StreamingQueryException, match=rf"app-{target}.*version 2.*go back"):
+        copy(f"{checkpoint}/2", 10, **told)
+
+    assert len(written()) == 30
+    client.connection.send(delete(application(f"app-{target}")))
+    copy(f"{checkpoint}/2", 10, **told)
+    assert len(written()) == 90
+
+
+def test_a_query_with_a_copy_of_a_checkpoint_does_not_lose_what_it_reads(
+    copy: Copying, target: str, written: Written, push: Push, checkpoint: str
+) -> None:
+    push(10)
+    copy(f"{checkpoint}/1")
+    copytree(f"{checkpoint}/1", f"{checkpoint}/2")
+    push(7)
+    copy(f"{checkpoint}/1")
+    push(85)
+
+    with pytest.raises(StreamingQueryException, match="7 then, 92 now"):
+        copy(f"{checkpoint}/2")
+
+    assert len(written()) == 17
+    copy(f"{checkpoint}/1")
+    assert len(written()) == 102
+
+
+def test_a_query_with_a_copy_of_a_checkpoint_is_told_by_its_place_if_rows_are_as_many(
+    copy: Copying, written: Written, push: Push, checkpoint: str
+) -> None:
+    columns = ("concat(payload, uuid()) AS payload",)
+    push(10)
+    copy(f"{checkpoint}/1", 10, columns)
+    copytree(f"{checkpoint}/1", f"{checkpoint}/2")
+    push(10)
+    copy(f"{checkpoint}/1", 10, columns)
+
+    with pytest.raises(StreamingQueryException, match="10 then, 10 now"):
+        copy(f"{checkpoint}/2", 10, columns)
+
+    assert len(written()) == 20
+
+
+def test_an_epoch_that_is_repeated_with_other_random_ids_is_written_once(
+    copy: Copying, written: Written, push: Push, checkpoint: str
+) -> None:
+    push(30)
+    columns = ("concat(payload, uuid()) AS payload",)
+    copy(checkpoint, 10, columns)
+    before = written()
+    for file in Path(checkpoint, "commits").glob("*2*"):
+        file.unlink()
+    push(5)
+
+    copy(checkpoint, 10, columns)
+
+    assert len(written()) == 35
+    assert set(before) < set(written())
+
+
+def test_a_batch_job_that_is_repeated_with_other_rows_is_refused(
+    spark: SparkSession, url: str, target: str, written: Written
+) -> None:
+    def save(count: int, version: int) -> None:
+        writer = numbers(spark, count).write.format("skep").mode("append")
+        writer = writer.options(url=url, queue=target, txnVersion=version)
+        writer.option("txnAppId", f"app-{target}").save()
+
+    save(30, 7)
+
+    with pytest.raises(PySparkException, match="30 then, 31 now"):
+        save(31, 7)
+    with pytest.raises(PySparkException, match="cannot go back to version 6"):
+        save(31, 6)
+
+    assert written() == expected(30)
 
 
 def test_a_commit_that_spark_believes_to_have_failed_is_neither_undone_nor_repeated(

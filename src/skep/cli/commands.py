@@ -28,6 +28,7 @@ class Tree(Commands, LaterCommands):
         "queue": Later("queue:app", "Make, show, configure, clear and delete queues."),
         "message": Later("message:app", "Show, give up and delete one message by its id."),
         "group": Later("group:app", "Show, move and delete consumer groups."),
+        "application": Later("application:app", "Show and reset what writes under versions."),
         "dead-letter": Later("dead_letter:app", "Show, send back and delete dead letters."),
         "maintenance": Later("maintenance:app", "Lay pushes aside, or let pops find nothing."),
         "pipeline": Later("pipeline.app:app", "Run jobs over whole queues, with Spark."),

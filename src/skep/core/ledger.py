@@ -12,15 +12,18 @@ published, replaced, dropped or swept by one of those who try at once, on whiche
 
 import unicodedata
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from typing import NamedTuple, TypeVar
 from uuid import uuid4
 
 import msgspec
 
+from skep.core.chunks import Content
 from skep.errors import Corrupted, Invalid
 from skep.model.change import EntryUpdate
 from skep.model.entry import Entry
 from skep.model.names import MAX_NUMBER, check_count, check_text
+from skep.model.staged import Stage
 from skep.store.protocol import Store
 
 STAGES, CHUNKS, DECISIONS = "sink.stages", "sink.chunks", "sink.decisions"
@@ -41,6 +44,36 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     rows: int
     size: int
     queues: dict[str, int]
+    content: Content | None = None
+
+
+class Fingerprint(msgspec.Struct, frozen=True, array_like=True):
+    """By which a repetition of a version is told from another version of the same number.
+
+    ``stages`` is a digest of their names, ``checkpoint`` names the query and where it keeps its
+    progress, if it does.
+    """
+
+    content: Content | None
+    stages: bytes
+    checkpoint: str | None
+
+    @property
+    def rows(self) -> int:
+        return self.content.rows if self.content else 0
+
+    def is_of(self, other: "Fingerprint") -> bool:
+        """Whether both are of the same version.
+
+        A query that runs an epoch again from its own checkpoint reads the same rows. What it makes
+        of them may differ, such as random ids or sums of floats in another order; then as many
+        rows are taken for the same.
+        """
+        if self.content is None or other.content is None:
+            return True
+        if self.checkpoint is not None and self.checkpoint == other.checkpoint:
+            return self.content.rows == other.content.rows
+        return self.content == other.content
 
 
 class Progress(msgspec.Struct, frozen=True, array_like=True):
@@ -52,6 +85,7 @@ class Progress(msgspec.Struct, frozen=True, array_like=True):
     version: int
     done: int | None = None
     owner: str | None = None
+    fingerprint: Fingerprint | None = None
 
 
 class Decision(msgspec.Struct, frozen=True, array_like=True):
@@ -145,11 +179,32 @@ def _check_label(field: str, text: object) -> str:
     return label
 
 
+def fingerprint_of(
+    stages: Iterable[Stage], pieces: Iterable[Piece], checkpoint: str | None
+) -> Fingerprint:
+    """Of a version whose stages were committed, as far as their chunks are there."""
+    contents = [piece.content for piece in pieces]
+    known = [content for content in contents if content is not None]
+    names = msgspec.msgpack.encode([(each.stage, each.chunks, each.rows) for each in stages])
+    return Fingerprint(
+        content=sum(known, Content()) if len(known) == len(contents) else None,
+        stages=sha256(names).digest(),
+        checkpoint=checkpoint,
+    )
+
+
 def put_chunk(
-    key: str, known: Entry | None, chunk: bytes, *, rows: int, size: int, queues: dict[str, int]
+    key: str,
+    known: Entry | None,
+    chunk: bytes,
+    *,
+    size: int,
+    queues: dict[str, int],
+    content: Content,
 ) -> list[EntryUpdate]:
     """Stage a chunk, in place of the one that was staged before."""
-    piece = Piece(f"{key}{_SEPARATOR}{uuid4().hex}", rows, size, queues)
+    data = f"{key}{_SEPARATOR}{uuid4().hex}"
+    piece = Piece(data, content.rows, size, queues, content)
     expected = known.version if known else 0
     updates = [
         EntryUpdate(space=STAGES, key=key, value=_encode(piece), expected=expected),
@@ -158,8 +213,8 @@ def put_chunk(
     return updates + (drop_data([_decode(known, Piece)]) if known else [])
 
 
-def put_progress(account: Account, progress: Progress, expected: int) -> EntryUpdate:
-    value = _encode(progress)
+def put_progress(account: Account, progress: Progress | None, expected: int) -> EntryUpdate:
+    value = _encode(progress) if progress else None
     return EntryUpdate(space=account.space, key=account.app, value=value, expected=expected)
 
 

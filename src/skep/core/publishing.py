@@ -21,7 +21,7 @@ from skep.core.chunks import Group, decode
 from skep.core.committer import Committer
 from skep.core.encryption import KeyRing
 from skep.core.following import Following
-from skep.core.ledger import Account, Decision, Epoch, Piece, Progress, Staged
+from skep.core.ledger import Account, Decision, Piece, Progress, Staged
 from skep.core.limits import Limits
 from skep.core.mode import NORMAL_PUSH
 from skep.core.state import QueueState
@@ -60,9 +60,9 @@ class Publishing:
         self._limits = limits
 
     async def publish(
-        self, epoch: Epoch, owner: str | None, known: int, staged: Sequence[Staged]
+        self, account: Account, progress: Progress, known: int, staged: Sequence[Staged]
     ) -> bool:
-        """Publish chunks as a version of an app, whose progress has the version ``known``.
+        """Publish chunks, so that the app has this progress; its entry has the version ``known``.
 
         False, and nothing, if the chunks or the progress are no longer as they were read.
         """
@@ -71,13 +71,11 @@ class Publishing:
         taken = [each.taken() for each in staged]
         if self._is_small(pieces):
             self._committer.check(sum(piece.size for piece in pieces))
-            progress = ledger.put_progress(
-                epoch.account, Progress(epoch.number, owner=owner), known
-            )
-            return await self._publish_at_once(progress, pieces, taken)
+            done = ledger.put_progress(account, progress, known)
+            return await self._publish_at_once(done, pieces, taken)
         entries = (
-            ledger.put_progress(epoch.account, Progress(epoch.number, 0, owner), known),
-            ledger.put_decision(epoch.account, Decision(epoch.number, pieces)),
+            ledger.put_progress(account, replace(progress, done=0), known),
+            ledger.put_decision(account, Decision(progress.version, pieces)),
             *taken,
         )
         outcome = await self._committer.submit(Change(entries=entries))

@@ -14,10 +14,19 @@ from typing import Any, TypeVar
 from skep.core import ledger
 from skep.core.backoff import Backoff
 from skep.core.catalogue import Catalogue
-from skep.core.chunks import Chunk, Group, encode, group
+from skep.core.chunks import Chunk, Group, content_of, encode, group
 from skep.core.committer import Committer
 from skep.core.following import Following
-from skep.core.ledger import MAX_CHUNKS, Account, Epoch, Staged, check_epoch, check_stage
+from skep.core.ledger import (
+    MAX_CHUNKS,
+    Account,
+    Epoch,
+    Fingerprint,
+    Progress,
+    Staged,
+    check_epoch,
+    check_stage,
+)
 from skep.core.limits import Limits
 from skep.core.mode import MaintenanceMode
 from skep.core.publishing import Publishing
@@ -94,24 +103,25 @@ class Staging:
         check_count("chunk", chunk, most=MAX_CHUNKS - 1)
         key = check_epoch(app, version).key(check_stage("stage", stage), chunk)
         producer = check_label("producer", producer)
-        checked = group(rows, queue, self._limits)
+        clear = group(rows, queue, self._limits)
+        content = content_of(clear)
         backoff = Backoff("the same chunk")
         while True:
-            states = await self._states({each.queue for each in checked})
+            states = await self._states({each.queue for each in clear})
             groups = [
                 self._publishing.sealed(each, states[each.queue].config)
                 if each.queue in states
                 else each
-                for each in checked
+                for each in clear
             ]
             found = await self._store.find_entries(ledger.STAGES, [key])
             updates = ledger.put_chunk(
                 key,
                 found[0] if found else None,
                 encode(Chunk(groups, producer)),
-                rows=len(rows),
                 size=sum(sum(map(len, each.payloads)) for each in groups),
                 queues=_counts(groups),
+                content=content,
             )
             versions = tuple(state.versions[0] for state in states.values())
             if await self._write(updates, versions):
@@ -126,18 +136,28 @@ class Staging:
         return {name: known[name] for name in names if name in known}
 
     async def commit(
-        self, app: str, version: int | None, stages: Sequence[Stage], *, owner: str | None = None
+        self,
+        app: str,
+        version: int | None,
+        stages: Sequence[Stage],
+        *,
+        owner: str | None = None,
+        checkpoint: str | None = None,
     ) -> Published:
         """Publish stages in the order given, as this version of the app, unless it has been.
 
         All of it becomes visible, in one change if it is not too large, or nothing does. An app
-        belongs to who committed its first version.
+        belongs to who committed its first version. The last version may come again, with the same
+        rows in whatever stages; raises ``Conflict`` if the rows are others, and for an older one.
+        ``checkpoint`` names what runs epochs again: if it is the same, as many rows will do.
         """
         self._catalogue.check_open()
         epoch = check_epoch(app, version)
         _check_stages(stages)
         await self._mode.check_normal()
-        return await self._whole(self._commit(epoch, check_label("owner", owner), stages))
+        check_label("owner", owner)
+        check_label("checkpoint", checkpoint)
+        return await self._whole(self._commit(epoch, owner, stages, checkpoint))
 
     async def abort(self, app: str, version: int | None, stages: Sequence[Stage]) -> None:
         """Drop stages, unless they are published or about to be."""
@@ -152,6 +172,15 @@ class Staging:
         account = Account(ledger.APPS, check_epoch(app, None).app)
         progress, _ = await ledger.read_progress(self._store, account)
         return progress.version if progress else None
+
+    async def reset(self, app: str) -> int:
+        """Forget which versions of an app were committed; returns the last of them.
+
+        What it commits from then on is published, also under numbers that it has used before.
+        """
+        self._catalogue.check_open()
+        account = Account(ledger.APPS, check_epoch(app, None).app)
+        return await self._whole(self._reset(account))
 
     async def queues(self, app: str, version: int | None, stages: Sequence[Stage]) -> set[str]:
         """The queues that are named in what lies in stages."""
@@ -174,7 +203,9 @@ class Staging:
             if entry.updated_at <= now - KEEP_BATCHES and ledger.is_published(entry):
                 await self._write([ledger.forget(entry)])
 
-    async def _commit(self, epoch: Epoch, owner: str | None, stages: Sequence[Stage]) -> Published:
+    async def _commit(
+        self, epoch: Epoch, owner: str | None, stages: Sequence[Stage], checkpoint: str | None
+    ) -> Published:
         backoff = Backoff(f"what {epoch.app!r} publishes")
         async with self._busy.of(epoch.account):
             while True:
@@ -182,21 +213,37 @@ class Staging:
                 progress, known = await self._publishing.finish(epoch.account)
                 if progress is not None and progress.owner != owner:
                     raise Forbidden(f"app {epoch.app!r} belongs to somebody else")
+                staged = await self._of(epoch, stages)
+                problem = _problem(epoch, stages, staged)
+                pieces = [each.piece for each in staged]
+                fingerprint = ledger.fingerprint_of(stages, pieces, checkpoint)
                 if progress is not None and epoch.number <= progress.version:
-                    await self._drop(await self._of(epoch, stages))
+                    _check_repeated(epoch, progress, fingerprint, problem)
+                    await self._drop(staged)
                     # It may be so fresh that its sync is under way: this ends after that.
                     await self._committer.submit(Change())
                     return Published(duplicate=True, rows=0)
-                staged = await self._of(epoch, stages)
-                if problem := _problem(epoch, stages, staged):
+                if problem:
                     if (await ledger.read_progress(self._store, epoch.account))[1] == known:
                         raise Conflict(problem)
                     # Otherwise another server has just published it.
                     await backoff.pause()
                     continue
-                if await self._publishing.publish(epoch, owner, known, staged):
+                made = Progress(epoch.number, owner=owner, fingerprint=fingerprint)
+                if await self._publishing.publish(epoch.account, made, known, staged):
                     await self._publish_rest(epoch)
                     return Published(duplicate=False, rows=sum(stage.rows for stage in stages))
+                await backoff.pause()
+
+    async def _reset(self, account: Account) -> int:
+        backoff = Backoff(f"what {account.app!r} publishes")
+        async with self._busy.of(account):
+            while True:
+                progress, known = await self._publishing.finish(account)
+                if progress is None:
+                    raise NotFound(f"app {account.app!r} has not committed any version")
+                if await self._write([ledger.put_progress(account, None, known)]):
+                    return progress.version
                 await backoff.pause()
 
     async def _publish_rest(self, epoch: Epoch) -> None:
@@ -268,6 +315,33 @@ def _check_stages(stages: Sequence[Stage]) -> None:
         if stage.stage in seen:
             raise Invalid(f"{where}.stage", "is there twice")
         seen.add(stage.stage)
+
+
+def _check_repeated(
+    epoch: Epoch, progress: Progress, mine: Fingerprint, problem: str | None
+) -> None:
+    """Refuse what would be dropped as a repetition, and is none."""
+    number, known = epoch.number, progress.fingerprint
+    advice = (
+        "Give each query its own checkpoint and its own txnAppId. To let the application start "
+        f"over on purpose: skep application reset {epoch.app!r}"
+    )
+    if number < progress.version:
+        raise Conflict(
+            f"application {epoch.app!r} has committed version {progress.version} and cannot go "
+            f"back to version {number}: its checkpoint is a new one or an old copy, or another "
+            f"query uses the same txnAppId. {advice}"
+        )
+    if known is None or (problem and known.stages == mine.stages):
+        return  # its chunks were taken when it was published
+    if problem:
+        raise Conflict(problem)
+    if not known.is_of(mine):
+        raise Conflict(
+            f"version {number} of application {epoch.app!r} was committed with other rows: "
+            f"{known.rows} then, {mine.rows} now. Another query uses the same txnAppId, or a copy "
+            f"of its checkpoint. {advice}"
+        )
 
 
 def _problem(epoch: Epoch, stages: Sequence[Stage], staged: Iterable[Staged]) -> str | None:

@@ -53,6 +53,10 @@ def queue(name: str) -> str:
     return f"{QUEUES}/{segment(name)}"
 
 
+def application(name: str) -> str:
+    return f"{API}/journal/apps/{segment(name)}"
+
+
 def clear(queue: str) -> str:
     return f"{API}/queues/{segment(queue)}/clear"
 

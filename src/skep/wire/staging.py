@@ -25,10 +25,14 @@ class StageItem(Body, frozen=True, kw_only=True):
 
 
 class CommitBody(Body, frozen=True, kw_only=True):
-    """Stages in the order in which they are published; ``version`` is left out by a batch job."""
+    """Stages in the order in which they are published; ``version`` is left out by a batch job.
+
+    ``checkpoint`` names a query and where it keeps its progress: one that runs an epoch again.
+    """
 
     app: str
     version: int | None = None
+    checkpoint: str | None = None
     stages: list[StageItem]
 
 
@@ -40,7 +44,7 @@ class CommitAnswer(Body, frozen=True, kw_only=True):
 
 
 class AppAnswer(Body, frozen=True, kw_only=True):
-    """``version`` is the last that was committed."""
+    """``version`` is the last that was committed; after a reset, the one that was forgotten."""
 
     app: str
     version: int | None

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from skep.http.access import Permission
 from skep.http.call import Call, Reply
-from skep.http.routing import Route, no_queue
+from skep.http.routing import Route, every_queue, no_queue
 from skep.model.staged import Stage
 from skep.wire.arrow import MEDIA_TYPE, to_rows
 from skep.wire.staging import (
@@ -40,7 +40,11 @@ async def commit(call: Call) -> Reply:
     stages = to_stages(body)
     await _check_queues(call, stages)
     done = await call.broker.staging.commit(
-        body.app, body.version, stages, owner=call.principal.subject
+        body.app,
+        body.version,
+        stages,
+        owner=call.principal.subject,
+        checkpoint=body.checkpoint,
     )
     return Reply(from_published(done))
 
@@ -56,6 +60,11 @@ async def abort(call: Call) -> Reply:
 async def app(call: Call) -> Reply:
     name = call.params["app"]
     return Reply(AppAnswer(app=name, version=await call.broker.staging.last_version(name)))
+
+
+async def reset(call: Call) -> Reply:
+    name = call.params["app"]
+    return Reply(AppAnswer(app=name, version=await call.broker.staging.reset(name)))
 
 
 async def _check_queues(call: Call, stages: Sequence[Stage]) -> None:
@@ -90,7 +99,8 @@ ROUTES = (
         handler=commit,
         needs=Permission.PUSH,
         queues=no_queue,
-        about="Publish stages as a version of an app, once; 409 if something of them is missing.",
+        about="Publish stages as a version of an app, once; 409 if something of them is missing, "
+        "the version is older than the last, or it was committed with other rows.",
         body=CommitBody,
         answer=CommitAnswer,
     ),
@@ -111,6 +121,15 @@ ROUTES = (
         needs=Permission.STATUS,
         queues=no_queue,
         about="See which version of an app was committed last.",
+        answer=AppAnswer,
+    ),
+    Route(
+        method="DELETE",
+        path="/api/v1/journal/apps/{app}",
+        handler=reset,
+        needs=Permission.OPERATE,
+        queues=every_queue,
+        about="Forget which versions of an app were committed, so that it may start over.",
         answer=AppAnswer,
     ),
 )
