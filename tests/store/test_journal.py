@@ -3,7 +3,7 @@
 import pytest
 
 from skep.model.change import Change
-from skep.model.journal import Place, Range
+from skep.model.journal import Range, SegmentPlace
 from skep.model.queue import Partition, Queue
 from skep.model.segment import DELETED, Segment
 from skep.store.protocol import Store
@@ -213,7 +213,7 @@ async def test_a_deleted_message_keeps_its_position(
 # Places.
 
 
-async def places(store: Store, queue: Queue, position: int, limit: int = 99) -> list[Place]:
+async def places(store: Store, queue: Queue, position: int, limit: int = 99) -> list[SegmentPlace]:
     return await store.read_places(queue.number, store.lane, position, limit=limit)
 
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from skep.core.merge import PAGE, Merge
-from skep.model.journal import Lanes, Place, Range
+from skep.core.merge import FIRST_PAGE, Merge
+from skep.model.journal import Lanes, Range, SegmentPlace
 from skep.store.memory import MemoryStore
 
 QUEUE = 1
@@ -17,7 +17,7 @@ QUEUE = 1
 class Committed(NamedTuple):
     partition: int
     start: int
-    place: Place
+    place: SegmentPlace
 
 
 class Log(MemoryStore):
@@ -43,7 +43,7 @@ class Log(MemoryStore):
         made = Committed(
             partition,
             before.start + _length(before) if before else 0,
-            Place(
+            SegmentPlace(
                 stands=Range(lane, position, position + count),
                 size=count,
                 created_at=moment,
@@ -63,7 +63,7 @@ class Log(MemoryStore):
             each
             if each.place.before in there
             else each._replace(
-                place=Place(
+                place=SegmentPlace(
                     stands=each.place.stands,
                     size=each.place.size,
                     created_at=each.place.created_at,
@@ -80,7 +80,9 @@ class Log(MemoryStore):
             found[each.place.stands.lane] = each.place.stands.end
         return found
 
-    async def read_places(self, queue: int, lane: int, position: int, *, limit: int) -> list[Place]:
+    async def read_places(
+        self, queue: int, lane: int, position: int, *, limit: int
+    ) -> list[SegmentPlace]:
         found = [each.place for each in self.segments if each.place.stands.lane == lane]
         return [place for place in found if place.stands.end > position][:limit]
 
@@ -92,7 +94,7 @@ def _length(segment: Committed) -> int:
 def merged(log: Log, ranges: Sequence[Range]) -> list[Committed]:
     by_place = {each.place.stands: each for each in log.segments}
 
-    async def all_places() -> list[Place]:
+    async def all_places() -> list[SegmentPlace]:
         return [place async for place in Merge(log, QUEUE, ranges).places()]
 
     return [by_place[place.stands] for place in asyncio.run(all_places())]
@@ -145,9 +147,9 @@ def test_what_comes_first_has_all_that_its_partitions_have_before_it(seed: int) 
 
 
 def test_a_lane_is_read_page_by_page() -> None:
-    log = Log(Random(1), 2, 1, 3 * PAGE)
+    log = Log(Random(1), 2, 1, 9 * FIRST_PAGE)
 
     found = merged(log, [Range(lane, 0, end) for lane, end in log.ends.items()])
 
     assert [each.start for each in found] == sorted(each.start for each in log.segments)
-    assert len(found) == 3 * PAGE
+    assert len(found) == 9 * FIRST_PAGE

@@ -5,7 +5,7 @@ the same messages in the same order, whenever they are read.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
 import msgspec
 
@@ -16,7 +16,16 @@ from skep.core.metrics import Sees
 from skep.core.state import QueueState
 from skep.core.waiting import ANY_QUEUE, Place, Sleeper, journal_of
 from skep.errors import Invalid, PositionMismatch
-from skep.model.journal import Lanes, Position, QueuePosition, Range, behind, share_out
+from skep.model.journal import (
+    Lanes,
+    Position,
+    QueuePosition,
+    Range,
+    SegmentPlace,
+    behind,
+    place_of,
+    share_out,
+)
 from skep.model.names import MILLISECOND, RESERVED, Instant, check_count, check_name
 from skep.store.protocol import Store
 
@@ -221,7 +230,7 @@ class Journal:
             return start | {waiting[0].lane: waiting[0].start + rows}
         ends = dict(start)
         left = size
-        async for place in Merge(self._store, heads.number, waiting).places():
+        async for place in self._places(heads.number, waiting):
             if left is not None:
                 if ends != start and place.size > left:
                     return ends
@@ -234,6 +243,19 @@ class Journal:
                 return ends
         # All that is left was removed.
         return start | {each.lane: each.end for each in waiting}
+
+    async def _places(self, queue: int, ranges: Sequence[Range]) -> AsyncIterator[SegmentPlace]:
+        """Where segments stand, each behind those before it in its partition."""
+        if len(ranges) > 1:
+            async for place in Merge(self._store, queue, ranges).places():
+                yield place
+            return
+        for each in ranges:
+            at = each.start
+            while segments := await self._store.read_journal(queue, each.lane, at, limit=SEGMENTS):
+                for segment in segments:
+                    at = segment.position + len(segment.columns)
+                    yield place_of(segment, None)
 
     # Waiting.
 

@@ -14,7 +14,7 @@ from skep.core.merge import Merge
 from skep.core.reading import Reading
 from skep.core.state import PartitionState, QueueState
 from skep.errors import Conflict, Invalid, PositionMismatch, Unavailable
-from skep.model.journal import Lanes, Place, Range, Run, Step
+from skep.model.journal import Lanes, Range, Run, SegmentPlace, Step
 from skep.model.names import check_count
 from skep.model.segment import DELETED, Segment
 from skep.store.protocol import Store
@@ -242,7 +242,7 @@ class _Lane:
         return taken
 
 
-async def _portions(places: AsyncIterator[Place]) -> AsyncIterator[list[tuple[int, int]]]:
+async def _portions(places: AsyncIterator[SegmentPlace]) -> AsyncIterator[list[tuple[int, int]]]:
     """How far to read in which lane next, enough of that for a step each time."""
     portion: list[tuple[int, int]] = []
     messages = size = 0

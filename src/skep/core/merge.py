@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable
 
 from skep.errors import Corrupted
-from skep.model.journal import Place, Range
+from skep.model.journal import Range, SegmentPlace
 from skep.store.protocol import Store
 
-PAGE = 256
-"""Places of a lane that are read at a time."""
+FIRST_PAGE, PAGE = 32, 1024
+"""Places of a lane that are read at first, and at a time: twice as many each time."""
 
 
 class Merge:
@@ -25,7 +25,7 @@ class Merge:
         self._queue = queue
         self._lanes = {each.lane: _Lane(store, queue, each) for each in ranges}
 
-    async def places(self) -> AsyncIterator[Place]:
+    async def places(self) -> AsyncIterator[SegmentPlace]:
         """Where the segments stand. What was removed between them is left out."""
         while waiting := [
             place for lane in self._lanes.values() if (place := await lane.next()) is not None
@@ -37,7 +37,7 @@ class Merge:
             self._lanes[first.stands.lane].take()
             yield first
 
-    def _is_ready(self, place: Place) -> bool:
+    def _is_ready(self, place: SegmentPlace) -> bool:
         """Whether all of its partition that comes before it, in these ranges, was taken."""
         if place.before is None or place.before.lane not in self._lanes:
             return True
@@ -51,12 +51,16 @@ class _Lane:
         self._lane = asked.lane
         self._end = asked.end
         self._at = asked.start
-        self._upcoming: deque[Place] = deque()
+        self._limit = FIRST_PAGE
+        self._upcoming: deque[SegmentPlace] = deque()
 
-    async def next(self) -> Place | None:
+    async def next(self) -> SegmentPlace | None:
         """The next segment; None behind the last."""
         if not self._upcoming and self._at < self._end:
-            found = await self._store.read_places(self._queue, self._lane, self._at, limit=PAGE)
+            found = await self._store.read_places(
+                self._queue, self._lane, self._at, limit=self._limit
+            )
+            self._limit = min(2 * self._limit, PAGE)
             self._upcoming.extend(each for each in found if each.stands.start < self._end)
             if not self._upcoming:
                 self._at = self._end

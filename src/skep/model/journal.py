@@ -46,7 +46,7 @@ class Range(msgspec.Struct, frozen=True, array_like=True):
     end: int
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class SegmentPlace(msgspec.Struct, frozen=True, kw_only=True):
     """Where a segment stands in the journal, without its messages.
 
     ``before`` is where the segment before it in its partition stands, if that one is kept.
@@ -58,8 +58,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     before: Range | None
 
 
-def place_of(segment: Segment, before: Segment | None) -> Place:
-    return Place(
+def place_of(segment: Segment, before: Segment | None) -> SegmentPlace:
+    return SegmentPlace(
         stands=_range_of(segment),
         size=segment.size,
         created_at=segment.created_at,

@@ -17,7 +17,7 @@ from skep.model.change import Change, Commit, GiveUp, IdempotencyKey, Outcome
 from skep.model.consumer import Consumer
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
 from skep.model.entry import Entry
-from skep.model.journal import Place, place_of
+from skep.model.journal import SegmentPlace, place_of
 from skep.model.names import Instant, Offset
 from skep.model.queue import Partition, Queue, Removal, Subscription
 from skep.model.segment import Segment, until_enough
@@ -259,7 +259,9 @@ class MemoryStore(Alone):
             index -= 1
         return journal[index : index + limit]
 
-    async def read_places(self, queue: int, lane: int, position: int, *, limit: int) -> list[Place]:
+    async def read_places(
+        self, queue: int, lane: int, position: int, *, limit: int
+    ) -> list[SegmentPlace]:
         segments = await self.read_journal(queue, lane, position, limit=limit)
         return [place_of(each, self.segment(each.partition, each.start - 1)) for each in segments]
 

@@ -8,7 +8,7 @@ from skep.model.change import Change, Commit, IdempotencyKey, Outcome
 from skep.model.consumer import Consumer
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
 from skep.model.entry import Entry
-from skep.model.journal import Place
+from skep.model.journal import SegmentPlace
 from skep.model.names import Instant, Offset
 from skep.model.news import News
 from skep.model.outbox import Enqueued
@@ -160,7 +160,9 @@ class Store(Protocol):
         """
         ...
 
-    async def read_places(self, queue: int, lane: int, position: int, *, limit: int) -> list[Place]:
+    async def read_places(
+        self, queue: int, lane: int, position: int, *, limit: int
+    ) -> list[SegmentPlace]:
         """Where the segments stand that ``read_journal`` would give, without their messages."""
         ...
 

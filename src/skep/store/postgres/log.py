@@ -1,6 +1,6 @@
 """Segments and the journal in PostgreSQL."""
 
-from skep.model.journal import Place, Range
+from skep.model.journal import Range, SegmentPlace
 from skep.model.names import MAX_NUMBER, Instant, Offset
 from skep.model.segment import Segment
 from skep.store.postgres.catalogue import CatalogueRows
@@ -43,12 +43,14 @@ class LogRows(CatalogueRows):
         found = await (await self._db()).fetch(name, queue, lane, min(position, MAX_NUMBER), limit)
         return list(map(to_segment, found))
 
-    async def read_places(self, queue: int, lane: int, position: int, *, limit: int) -> list[Place]:
+    async def read_places(
+        self, queue: int, lane: int, position: int, *, limit: int
+    ) -> list[SegmentPlace]:
         found = await (await self._db()).fetch(
             "read_places", queue, lane, min(position, MAX_NUMBER), limit
         )
         return [
-            Place(
+            SegmentPlace(
                 stands=Range(lane, row[0], row[1]),
                 size=row[2],
                 created_at=row[3],

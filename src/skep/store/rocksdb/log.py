@@ -6,7 +6,7 @@ from itertools import islice, starmap
 from rocksdict import WriteBatch
 
 from skep.errors import Corrupted
-from skep.model.journal import Place, place_of
+from skep.model.journal import SegmentPlace, place_of
 from skep.model.names import Instant, Offset
 from skep.model.segment import Segment, until_enough
 from skep.store.rocksdb import columns, keys
@@ -71,7 +71,9 @@ class LogRows(CatalogueRows):
             return segments[1:]
         return segments[:limit]
 
-    async def read_places(self, queue: int, lane: int, position: int, *, limit: int) -> list[Place]:
+    async def read_places(
+        self, queue: int, lane: int, position: int, *, limit: int
+    ) -> list[SegmentPlace]:
         segments = await self.read_journal(queue, lane, position, limit=limit)
         return [place_of(each, self.segment(each.partition, each.start - 1)) for each in segments]
 
