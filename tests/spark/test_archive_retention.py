@@ -9,70 +9,22 @@ from pathlib import Path
 
 import httpx
 import pytest
-from anyio.from_thread import BlockingPortal, start_blocking_portal
 from pyspark.sql import SparkSession
 
-import skep
-from skep import Broker, Client, Draft
 from skep.cli.pipeline.job import lag_of
-from skep.pipelines.archive import read_archive
-from skep.testing.clock import ManualClock
 from tests.broker.build import a_run
 from tests.cli.run import Shell
-from tests.client.serving import serving
-from tests.spark.conftest import messages_in
+from tests.spark.scene import HOUR, Scene, archived, open_scene
 
 pytestmark = pytest.mark.xdist_group("spark")
 
 ARCHIVE = ("pipeline", "run", "archive", "--remove-after", "1h")
-HOUR = 3600
-
-
-class Scene:
-    """A server whose clock and whose sweeps are in the hands of the test."""
-
-    def __init__(
-        self, portal: BlockingPortal, broker: Broker, clock: ManualClock, url: str, client: Client
-    ) -> None:
-        self._portal = portal
-        self._broker = broker
-        self._clock = clock
-        self.url = url
-        self.client = client
-
-    def push(self, texts: str, queue: str = "orders") -> None:
-        """A message for each letter, each by itself, in two partitions."""
-        for number, text in enumerate(texts):
-            self.client.push(queue, [Draft(text.encode(), f"p{number % 2}")])
-
-    def done(self, group: str, partition: str, queue: str = "orders") -> None:
-        """Let a group do what a partition has."""
-        delivery = self.client.pop(queue, partition=partition, group=group, batch=100)
-        assert delivery is not None
-        self.client.ack(delivery)
-
-    def advance(self, seconds: float) -> None:
-        self._portal.call(self._clock.advance, seconds)
-
-    def sweep(self) -> int:
-        return self._portal.call(self._broker.sweep)
-
-    def kept(self, queue: str = "orders") -> str:
-        found = messages_in(self.client, queue)
-        return "".join(sorted(message.payload.decode() for message in found))
 
 
 @pytest.fixture
 def scene() -> Iterator[Scene]:
-    clock = ManualClock()
-    opened = skep.open("memory://", clock=clock, sweep_interval=None)
-    with (
-        start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(opened) as broker,
-        portal.wrap_async_context_manager(serving(broker)) as url,
-        Client(url) as client,
-    ):
-        yield Scene(portal, broker, clock, url, client)
+    with open_scene() as scene:
+        yield scene
 
 
 @pytest.fixture
@@ -83,10 +35,6 @@ def shell(scene: Scene, tmp_path: Path) -> Shell:
 @pytest.fixture
 def to(tmp_path: Path) -> str:
     return str(tmp_path / "archive")
-
-
-def archived(spark: SparkSession, to: str) -> str:
-    return "".join(sorted(bytes(row.payload).decode() for row in read_archive(spark, to).collect()))
 
 
 def test_only_what_is_archived_is_removed_and_archive_and_queue_hold_each_message_once(

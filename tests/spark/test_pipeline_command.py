@@ -5,13 +5,14 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from skep.cli.pipeline.app import PIPELINES
 from skep.cli.pipeline.options import Place, seconds_of
 from skep.errors import Conflict
-from skep.pipelines.record import Records, Run
+from skep.pipelines.record import Records, identity_of
 from skep.pipelines.run import reason_of
 from tests.cli.run import Shell
 from tests.spark.conftest import Push, own_run
@@ -129,7 +130,9 @@ def test_what_says_nothing_or_two_things_is_refused(
 
 def test_a_run_whose_process_is_gone_was_interrupted(alone: Shell, tmp_path: Path) -> None:
     records = Records(tmp_path / "skep/pipelines")
-    run = records.begin("archive", url="http://127.0.0.1:1", queues=("q",), target="a")
+    run = records.begin(
+        "archive-1", pipeline="archive", url="http://127.0.0.1:1", queues=("q",), target="a"
+    )
 
     assert alone.json("pipeline", "status")[0]["state"] == "running"
     records.release(run)
@@ -137,41 +140,36 @@ def test_a_run_whose_process_is_gone_was_interrupted(alone: Shell, tmp_path: Pat
     assert alone.json("pipeline", "status")[0]["state"] == "interrupted"
 
 
-def test_runs_that_keep_their_places_apart_have_names_apart(tmp_path: Path) -> None:
-    def begun(directory: str, checkpoint: str | None = None) -> Run:
-        records = Records(tmp_path / directory)
-        run = records.begin(
-            "archive",
-            url="http://here",
-            queues=(),
-            target="/a",
-            checkpoint=checkpoint,
-            streams="together",
-        )
-        records.release(run)
-        return run
+def test_a_run_is_another_by_what_it_is_about_and_where_it_keeps_its_place() -> None:
+    def identity(**changed: Any) -> str:
+        same: dict[str, Any] = {"store": "s", "queues": ("q",), "target": "to", "about": ("x",)}
+        return identity_of("transform", **same | changed)
 
-    one, again, other = begun("one"), begun("one"), begun("other")
-    shared = begun("one", "s3://place"), begun("other", "s3://place")
+    others = [
+        identity(store="other"),
+        identity(queues=("q", "r")),
+        identity(target="elsewhere"),
+        identity(about=("y",)),
+        identity(checkpoint="s3://place"),
+    ]
 
-    assert (one.id, one.groups) == (again.id, again.groups)
-    assert one.groups != other.groups
-    assert shared[0].groups == shared[1].groups
+    assert identity() == identity()
+    assert len({identity(), *others}) == 6
 
 
-def test_the_same_over_the_same_things_is_one_run(tmp_path: Path) -> None:
+def test_a_run_is_begun_once_at_a_time_and_goes_on_with_what_it_has(tmp_path: Path) -> None:
     records = Records(tmp_path)
-    first = records.begin("archive", url="http://s", queues=("q",), target="a")
+    same: dict[str, Any] = {"pipeline": "archive", "url": "http://s", "queues": ("q",)}
+    first = records.begin("archive-1", target="a", **same)
     records.tell(first, 10)
     with pytest.raises(Conflict, match="is running already"):
-        records.begin("archive", url="http://s", queues=("q",), target="a")
+        records.begin("archive-1", target="a", **same)
     records.end(first, "done")
 
-    again = records.begin("archive", url="http://s", queues=("q",), target="a")
-    other = records.begin("archive", url="http://s", queues=("q",), target="b")
+    again = records.begin("archive-1", target="a", **same)
+    other = records.begin("archive-2", target="b", **same)
 
-    assert (again.id, again.messages) == (first.id, 10)
-    assert (other.id != first.id, other.messages) == (True, 0)
+    assert (again.id, again.messages, other.messages) == (first.id, 10, 0)
     assert {run.id for run in records.list()} == {first.id, other.id}
     records.release(again)
     records.release(other)

@@ -111,7 +111,9 @@ def test_a_server_that_refuses_is_complained_about_once_and_told_again(
 def test_a_server_that_is_away_does_not_keep_a_run_from_its_end(tmp_path: Path) -> None:
     with telling("http://127.0.0.1:1", None) as tell:
         records = Records(tmp_path, told=tell)
-        run = records.begin("archive", url="http://127.0.0.1:1", queues=("q",), target="a")
+        run = records.begin(
+            "archive-1", pipeline="archive", url="http://127.0.0.1:1", queues=("q",), target="a"
+        )
         records.tell(run, 10)
         records.end(run, "done")
 
@@ -174,7 +176,9 @@ def leave(server: ServerProcess, records: Records) -> None:
 def test_the_server_knows_how_a_run_ended(client: Client, url: str, tmp_path: Path) -> None:
     with telling(url, None) as tell:
         records = Records(tmp_path, told=tell)
-        run = records.begin("archive", url=url, queues=("q",), target="a", streams="together")
+        run = records.begin(
+            "archive-1", pipeline="archive", url=url, queues=("q",), target="a", streams="together"
+        )
         records.tell(run, 10)
         records.end(run, "failed", "x" * (MAX_TEXT + 1))
 
@@ -245,7 +249,13 @@ def test_the_status_shows_the_runs_of_another_machine_beside_those_of_this_one(
     shell: Shell, client: Client, queue: str, tmp_path: Path
 ) -> None:
     records = Records(tmp_path / "home/skep/pipelines")
-    run = records.begin("archive", url=shell.environment["SKEP_URL"], queues=(queue,), target="a")
+    run = records.begin(
+        "archive-1",
+        pipeline="archive",
+        url=shell.environment["SKEP_URL"],
+        queues=(queue,),
+        target="a",
+    )
     client.pipelines.put(a_run(queue, queues=(queue,), host="mill", state="done", messages=3))
 
     shown = {each["id"]: each for each in shell.json("pipeline", "status")}
@@ -259,7 +269,9 @@ def test_the_status_shows_the_runs_of_another_machine_beside_those_of_this_one(
 def test_without_a_server_the_status_shows_the_runs_of_this_machine(tmp_path: Path) -> None:
     alone = Shell("http://127.0.0.1:1", XDG_DATA_HOME=str(tmp_path))
     records = Records(tmp_path / "skep/pipelines")
-    run = records.begin("archive", url="http://127.0.0.1:1", queues=("q",), target="a")
+    run = records.begin(
+        "archive-1", pipeline="archive", url="http://127.0.0.1:1", queues=("q",), target="a"
+    )
     records.end(run, "done")
 
     done = alone.run("pipeline", "status")

@@ -2,13 +2,11 @@
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime
 from fcntl import LOCK_EX, LOCK_NB, flock
 from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias
-from uuid import uuid4
 
 import msgspec
 
@@ -54,23 +52,17 @@ class Records:
 
     def begin(
         self,
-        pipeline: str,
+        identity: str,
         *,
+        pipeline: str,
         url: str,
         queues: tuple[str, ...],
         target: str,
-        about: tuple[str, ...] = (),
         checkpoint: str | None = None,
         streams: Streams = "none",
     ) -> Run:
-        """Begin a run, or go on with one. Without a checkpoint it has one of its own.
-
-        ``about`` is what makes it another run, beside all that is recorded of it.
-        """
+        """Begin a run, or go on with one. Without a checkpoint it has one of its own."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        # A stream that keeps its place elsewhere is another, also if all it is told is the same.
-        place = checkpoint if checkpoint or streams == "none" else self._name()
-        identity = _identity(pipeline, url, queues, target, about, place)
         self._hold(identity)
         before = self._read(self.directory / f"{identity}.json")
         now = datetime.now(UTC)
@@ -80,7 +72,7 @@ class Records:
             url=url,
             queues=queues,
             target=target,
-            checkpoint=checkpoint or str(self.directory / identity),
+            checkpoint=checkpoint or self.checkpoint_of(identity),
             groups=_groups(identity, queues, streams),
             messages=before.messages if before else 0,
             batches=before.batches if before else 0,
@@ -91,16 +83,9 @@ class Records:
         self.save(run)
         return run
 
-    def _name(self) -> str:
-        """What tells this directory from those of other machines, for ever."""
-        path, made = self.directory / "name", uuid4().hex
-        if not path.exists():
-            fresh = self.directory / f"name-{made}"
-            fresh.write_text(made)
-            with suppress(FileExistsError):
-                os.link(fresh, path)
-            fresh.unlink()
-        return path.read_text()
+    def checkpoint_of(self, identity: str) -> str:
+        """Where a run keeps its place if it is told nothing else."""
+        return str(self.directory / identity)
 
     def _hold(self, identity: str) -> None:
         """Two of the same would write to the same checkpoint."""
@@ -178,8 +163,21 @@ def data_directory() -> Path:
     return Path(home) / "skep" / "pipelines"
 
 
-def _identity(pipeline: str, *about: object) -> str:
-    return f"{pipeline}-{sha256(repr(about).encode()).hexdigest()[:8]}"
+def identity_of(
+    pipeline: str,
+    *,
+    store: str,
+    queues: tuple[str, ...],
+    target: str,
+    about: tuple[str, ...] = (),
+    checkpoint: str | None = None,
+) -> str:
+    """The same for the same over the same things, whoever asks from where through which URL.
+
+    ``about`` is what makes it another run, beside all that is recorded of it.
+    """
+    parts = (store, queues, target, about, checkpoint)
+    return f"{pipeline}-{sha256(repr(parts).encode()).hexdigest()[:8]}"
 
 
 def _groups(identity: str, queues: tuple[str, ...], streams: Streams) -> tuple[str, ...]:

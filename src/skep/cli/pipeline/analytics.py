@@ -7,6 +7,7 @@ import msgspec
 import typer
 
 from skep.cli import output
+from skep.cli.pipeline.identity import Asked
 from skep.cli.pipeline.job import job, report_path
 from skep.cli.pipeline.options import Place, Queues, Report, To, placed, seconds_of
 
@@ -37,7 +38,7 @@ def analytics(
     """
     to = place.located(to)
     seconds, page = seconds_of(window), report_path(to, report)
-    with job(place, "analytics", tuple(queue or ()), to) as work:
+    with job(place, Asked("analytics", tuple(queue or ()), to, has_files=True)) as work:
         from skep.pipelines.analytics import measure
         from skep.pipelines.pages.analytics import page_of
 

@@ -1,14 +1,16 @@
 """``skep pipeline run archive``."""
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from skep.cli import output
 from skep.cli.connect import connect
+from skep.cli.pipeline.identity import Asked, files_of
 from skep.cli.pipeline.job import job
 from skep.cli.pipeline.options import AllowLoss, Every, Follow, Place, Queues, placed, seconds_of
-from skep.cli.pipeline.retention import removable, remove_archived, whole_seconds_of
+from skep.cli.pipeline.retention import Archived, removable, removes_completed, whole_seconds_of
 
 To = Annotated[str, typer.Option(help="The directory of the archive.")]
 RemoveAfter = Annotated[
@@ -36,22 +38,27 @@ def archive(
     offset. The same command again goes on where it was.
     """
     to = place.located(to)
-    queues = tuple(queue or ())
+    queues = tuple(sorted(set(queue or ())))
     interval = seconds_of(every) if follow else None
     age = None if remove_after is None else whole_seconds_of(remove_after)
-    if age is not None:
-        with connect(place.url, place.token) as client:
-            removable(client, queues)
-    with job(place, "archive", queues, to, streams="together", allow_loss=allow_loss) as work:
-        from skep.pipelines.archive import archiving, sorting
-
+    with connect(place.url, place.token) as client:
         if age is not None:
-            with connect(place.url, place.token) as client:
-                remove_archived(client, work.run, age)
-        before = work.run.messages
-        with sorting(work.spark):
-            writer = archiving(work.spark, work.source, to, *work.run.groups)
-            work.stream(writer, interval)
+            removable(client, queues)
+        asked = Asked("archive", queues, to, is_stream=True, has_files=True)
+        with job(place, asked, streams="together", allow_loss=allow_loss) as work:
+            from skep.pipelines.archive import archiving, sorting
+
+            archived = Archived(client, work, partial(files_of, place))
+            archived.advance()
+            if age is not None or removes_completed(client, queues):
+                archived.check()
+            if age is not None:
+                archived.remove_after(age)
+            before = work.run.messages
+            with sorting(work.spark):
+                writer = archiving(work.spark, work.source, to, *work.run.groups)
+                work.stream(writer, interval, archived.advance_if_possible)
+            archived.advance()
     done = work.run.messages - before
     output.print_done(
         {"run": work.run.id, "archived": done, "archivedInAll": work.run.messages},

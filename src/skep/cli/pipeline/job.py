@@ -1,9 +1,7 @@
 """A pipeline while it runs: its session, its record, and its end."""
 
-import logging
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,7 +13,9 @@ from skep.cli import output
 from skep.cli.connect import connect
 from skep.cli.ending import FAILED, complain
 from skep.cli.output import Step
+from skep.cli.pipeline.identity import Asked, identified
 from skep.cli.pipeline.options import Place
+from skep.cli.pipeline.session import open_session
 from skep.cli.pipeline.telling import telling
 from skep.client.connection import read
 from skep.client.sync_client import Client
@@ -42,13 +42,23 @@ class Job:
     expected: int
     """How many messages lie before it, when it begins."""
 
-    def stream(self, writer: "DataStreamWriter", every: float | None) -> None:
-        """Run a stream, and show how far it is."""
+    def stream(
+        self,
+        writer: "DataStreamWriter",
+        every: float | None,
+        written: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Run a stream, and show how far it is; ``written`` is called after each batch."""
         from skep.pipelines.run import run_stream
 
         with self.progress(None if every else self.expected) as step:
+
+            def tell(messages: int) -> None:
+                written()
+                step(messages)
+
             interval = None if every is None else f"{every} seconds"
-            ended = run_stream(writer, self.run.checkpoint, step, every=interval)
+            ended = run_stream(writer, self.run.checkpoint, tell, every=interval)
         if not ended:
             self.run.state = "stopped"
 
@@ -66,40 +76,31 @@ class Job:
 
 @contextmanager
 def job(
-    place: Place,
-    pipeline: str,
-    queues: tuple[str, ...],
-    target: str,
-    *,
-    streams: Streams = "none",
-    about: tuple[str, ...] = (),
-    allow_loss: bool = False,
+    place: Place, asked: Asked, *, streams: Streams = "none", allow_loss: bool = False
 ) -> Iterator[Job]:
-    """A job whose server is there, and whose end is recorded whatever it is.
-
-    ``about`` is what else makes it another run.
-    """
+    """A job whose server is there, and whose end is recorded whatever it is."""
     from skep.spark.session import check_pyspark
 
     check_pyspark()
-    source = Source(place.url, queues, place.token, allow_loss)
-    with telling(place.url, place.token) as tell:
-        records = Records(told=tell)
+    source = Source(place.url, asked.queues, place.token, allow_loss)
+    with ExitStack() as stack:
+        records = Records(told=stack.enter_context(telling(place.url, place.token)))
         with connect(place.url, place.token) as client:
-            _check_queues(client, queues)
-            messages = _messages(client, lambda name: not queues or name in queues)
+            _check_queues(client, asked.queues)
+            messages = _messages(client, lambda name: not asked.queues or name in asked.queues)
+            found = stack.enter_context(identified(place, asked, client, records))
             run = records.begin(
-                pipeline,
+                found.id,
+                pipeline=asked.pipeline,
                 url=place.url,
-                queues=queues,
-                target=target,
-                about=about,
-                checkpoint=place.checkpoint,
+                queues=asked.queues,
+                target=asked.target,
+                checkpoint=found.checkpoint,
                 streams=streams,
             )
             lag = lag_of(client, run)
         with _recorded(records, run):
-            spark = open_session(place, pipeline)
+            spark = open_session(place, asked.pipeline)
             expected = messages if lag is None else lag
             yield Job(spark=spark, source=source, run=run, records=records, expected=expected)
 
@@ -126,26 +127,6 @@ def _recorded(records: Records, run: Run) -> Iterator[None]:
         records.end(run, "failed", str(error) or type(error).__name__)
         raise
     records.end(run, "done" if run.state == "running" else run.state)
-
-
-def open_session(place: Place, pipeline: str) -> "SparkSession":
-    from skep.spark.session import remote_session, session
-
-    if sys.stderr.isatty():
-        output.note("starting Spark")
-    # It says in its own way what is said here once more.
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-    if place.remote:
-        found = remote_session(place.remote)
-    else:
-        found = session(f"skep {pipeline}", place.master)
-        if not place.master.startswith("local"):
-            import pyspark_skep
-
-            # The Python of its executors may not have the source.
-            pyspark_skep.register(found)
-    found.conf.set("spark.sql.session.timeZone", "UTC")
-    return found
 
 
 def lag_of(client: Client, run: Run | PipelineRun) -> int | None:

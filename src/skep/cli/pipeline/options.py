@@ -50,7 +50,8 @@ class Place:
     checkpoint: Annotated[
         str | None,
         typer.Option(
-            help="Where it keeps its place.  [default: below ~/.local/share/skep/pipelines]"
+            help="Where it keeps its place.  [default: in --to, or else below "
+            "~/.local/share/skep/pipelines]"
         ),
     ] = None
     url: Url = DEFAULT_URL
@@ -62,8 +63,11 @@ class Place:
 
         What another machine makes of one is for its own Spark to say.
         """
-        elsewhere = self.remote or not self.master.startswith("local") or "://" in path
-        return path if elsewhere else str(Path(path).resolve())
+        return str(Path(path).resolve()) if self.is_local(path) else path
+
+    def is_local(self, path: str) -> bool:
+        """Whether a path is one of this machine."""
+        return not self.remote and self.master.startswith("local") and "://" not in path
 
 
 def placed(command: Any) -> Any:

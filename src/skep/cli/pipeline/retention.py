@@ -1,21 +1,29 @@
 """Letting queues remove what is in an archive."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 import typer
 
+from skep.cli import output
+from skep.cli.pipeline.job import Job
 from skep.cli.pipeline.options import seconds_of
-from skep.client.connection import put, read
+from skep.client.connection import post, put, read
 from skep.client.sync_client import Client
-from skep.errors import Conflict, NotFound
+from skep.errors import Conflict, Corrupted, NotFound, OutcomeUnknown, Unavailable
 from skep.model.journal import Position
 from skep.model.queue import Queue
-from skep.pipelines.record import Run
+from skep.pipelines.output import FilesOf, positions
 from skep.pipelines.source import EVERY_QUEUE
 from skep.wire.body import raw
-from skep.wire.journal import BeginAnswer, BeginBody, ReaderAnswer
+from skep.wire.journal import BeginAnswer, BeginBody, MoveBody, ReaderAnswer
 from skep.wire.paths import API, segment
+
+if TYPE_CHECKING:
+    from skep.pipelines.archive import Gap
+
+SHOWN = 20
 
 
 def whole_seconds_of(text: str) -> int:
@@ -38,23 +46,100 @@ def removable(client: Client, queues: Sequence[str]) -> list[Queue]:
     return found
 
 
-def remove_archived(client: Client, run: Run, seconds: int) -> None:
-    """Let the queues of an archive remove what is so old, archived, and done by every group.
+class Archived:
+    """How far the archive was read back: there stands its group, and queues wait for it.
 
-    A queue waits for the archive only if its group stands in it. So one that the archive has not
-    come to yet keeps all it has until the next run.
+    So no message leaves a queue that was not seen in the archive.
     """
-    (group,) = run.groups
-    place = _place(client, f"{API}/journal/groups/{segment(group)}", run.queues).numbers()
-    for queue in removable(client, run.queues):
-        if place.get(queue.name) == queue.number:
-            options = msgspec.structs.asdict(queue.options)
-            options |= {"retention_enabled": True, "completed_retention_seconds": seconds}
-            labels = {"namespace": queue.namespace, "task": queue.task}
-            client.queues.configure(queue.name, **labels, **options)
+
+    def __init__(self, client: Client, work: Job, files_of: FilesOf) -> None:
+        (group,) = work.run.groups
+        self._client = client
+        self._work = work
+        self._files = files_of(work.run.checkpoint)
+        self._path = f"{API}/journal/groups/{segment(group)}"
+        self._position = _begin(client, self._path, work.run.queues)
+
+    def advance(self) -> None:
+        """Read back what was written since, and let the group pass it."""
+        for end in positions(self._files, self._work.run.checkpoint):
+            if end != self._position:
+                self._check(self._missing(self._position, end))
+                moved = MoveBody(position=end)
+                self._client.connection.send(post(f"{self._path}/position", moved, repeatable=True))
+                self._position = end
+
+    def advance_if_possible(self) -> None:
+        """The same while a stream runs, for which a server that is away is no reason to end."""
+        try:
+            self.advance()
+        except (Unavailable, OutcomeUnknown) as error:
+            output.note(f"the archive's group is not moved yet: {error}")
+
+    def check(self) -> None:
+        """Read back all that queues may remove; if some is missing, they keep what they have."""
+        gaps = self._missing(None, self._position)
+        for queue in removable(self._client, sorted({gap.queue for gap in gaps})) if gaps else ():
+            configure(self._client, queue, completed_retention_seconds=0)
+        self._check(gaps)
+
+    def remove_after(self, seconds: int) -> None:
+        """Let queues remove what is so old, archived, and done by every group.
+
+        A queue waits for the archive only if its group stands in it. So one that the archive has
+        not come to yet keeps all it has until the next run.
+        """
+        place = self._position.numbers()
+        for queue in removable(self._client, self._work.run.queues):
+            if place.get(queue.name) == queue.number:
+                configure(
+                    self._client,
+                    queue,
+                    retention_enabled=True,
+                    completed_retention_seconds=seconds,
+                )
+
+    def _missing(self, start: Position | None, end: Position) -> "list[Gap]":
+        from skep.pipelines.archive import missing_from
+
+        work = self._work
+        return missing_from(work.spark, work.source, work.run.target, start, end)
+
+    def _check(self, gaps: "list[Gap]") -> None:
+        if gaps:
+            raise Corrupted(
+                f"the archive {self._work.run.target} lacks {missing_words(gaps)}. No message is "
+                "removed from these queues; bring the files back, or archive them to another --to"
+            )
 
 
-def _place(client: Client, path: str, queues: tuple[str, ...]) -> Position:
+def missing_words(gaps: "Sequence[Gap]") -> str:
+    """How many messages are missing, and where the first of them are."""
+    total = sum(gap.last - gap.first + 1 for gap in gaps)
+    shown = [
+        f"queue {gap.queue!r} partition {gap.partition!r} offsets {gap.first} to {gap.last}"
+        for gap in gaps[:SHOWN]
+    ]
+    more = f", and {len(gaps) - SHOWN} more ranges" if len(gaps) > SHOWN else ""
+    return f"{total} messages: {', '.join(shown)}{more}"
+
+
+def removes_completed(client: Client, queues: Sequence[str]) -> bool:
+    """Whether one of the queues removes what its groups have done."""
+    return any(
+        queue.options.retention_enabled and queue.options.completed_retention_seconds
+        for queue in client.queues.list()
+        if not queues or queue.name in queues
+    )
+
+
+def configure(client: Client, queue: Queue, **changed: object) -> None:
+    """Change some options of a queue, and leave its labels and all others."""
+    options = msgspec.structs.asdict(queue.options) | changed
+    client.queues.configure(queue.name, namespace=queue.namespace, task=queue.task, **options)
+
+
+def _begin(client: Client, path: str, queues: tuple[str, ...]) -> Position:
     """Where a group is; a new one begins here, and its stream is given the same answer."""
     try:
         return client.connection.send(read(path)).decode(ReaderAnswer).position

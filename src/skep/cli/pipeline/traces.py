@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skep.cli import output
+from skep.cli.pipeline.identity import Asked
 from skep.cli.pipeline.job import job, report_path
 from skep.cli.pipeline.options import Place, Queues, Report, To, placed, seconds_of
 
@@ -39,7 +40,7 @@ def traces(
     """
     to = place.located(to)
     seconds, page = seconds_of(within), report_path(to, report)
-    with job(place, "traces", tuple(queue or ()), to) as work:
+    with job(place, Asked("traces", tuple(queue or ()), to, has_files=True)) as work:
         from skep.pipelines.pages.traces import page_of
         from skep.pipelines.traces import follow
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skep.cli import output
+from skep.cli.pipeline.identity import Asked
 from skep.cli.pipeline.job import Job, job
 from skep.cli.pipeline.options import AllowLoss, Every, Follow, Place, placed, seconds_of
 
@@ -57,12 +58,10 @@ def transform(
     interval = seconds_of(every) if follow else None
     about = (str(sql or function), str(schema))
     target = to_queue or place.located(str(to))
-    with job(
-        *(place, "transform", tuple(queue), target),
-        streams="each",
-        about=about,
-        allow_loss=allow_loss,
-    ) as work:
+    asked = Asked(
+        "transform", tuple(queue), target, about, is_stream=True, has_files=to is not None
+    )
+    with job(place, asked, streams="each", allow_loss=allow_loss) as work:
         before = work.run.messages
         result = _result(work, sql, function, schema)
         work.stream(_writer(work, result, files=to is not None), interval)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as f
+from pyspark.sql import Window, functions as f
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -17,3 +17,16 @@ def dated(messages: "DataFrame") -> "DataFrame":
 def in_order(messages: "DataFrame") -> "DataFrame":
     """Sorted within each task as files have it: the writer then need not sort again."""
     return messages.sortWithinPartitions("queue", "date", "partition", "offset")
+
+
+def ranges(messages: "DataFrame") -> "DataFrame":
+    """The offsets of messages as ranges without gaps, in order."""
+    partition = ("queue", "partition")
+    number = f.row_number().over(Window.partitionBy(*partition).orderBy("offset"))
+    return (
+        messages.withColumn("range", f.col("offset") - number)
+        .groupBy(*partition, "range")
+        .agg(f.min("offset").alias("first"), f.max("offset").alias("last"))
+        .select(*partition, "first", "last")
+        .orderBy(*partition, "first")
+    )
