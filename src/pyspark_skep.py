@@ -747,6 +747,13 @@ def _error(response: HTTPResponse, url: str) -> Exception:
     return Refused(response.status, code, words)
 
 
+def _told_error(told: Mapping[str, Any]) -> Exception:
+    """An error in the middle of an answer; another attempt may succeed, unless it says not."""
+    if told.get("again", True):
+        return Interrupted(told["error"])
+    return Refused(told["status"], "", told["error"])
+
+
 def _segment(name: str) -> str:
     """A name as one segment of a path."""
     return name.replace(".", "%2E") if name in (".", "..") else quote(name, safe="")
@@ -833,7 +840,7 @@ class QueueReading:
                     break
                 told = json.loads(found.custom_metadata[b"skep"])
                 if "error" in told:
-                    raise Interrupted(told["error"])
+                    raise _told_error(told)
                 yield found.batch, told
 
     def _note(self, missing: Iterable[Sequence[int]]) -> None:

@@ -12,6 +12,7 @@ SkepError
 │   ├── KeyReused
 │   ├── QueryChanged
 │   ├── PositionMismatch
+│   ├── EncryptionUnavailable
 │   └── QueueFull
 ├── Invalid                  it can never succeed as written; nothing was written
 │   └── TooLarge
@@ -23,8 +24,7 @@ SkepError
 │   ├── InMaintenance
 │   ├── Closed
 │   ├── StoreLocked
-│   ├── StoreFailed
-│   └── EncryptionUnavailable
+│   └── StoreFailed
 ├── OutcomeUnknown           it may have been written: repeat only with the same ids
 └── Corrupted                an invariant of the stored data is broken: do not retry
     └── DecryptionFailed
@@ -110,6 +110,17 @@ class QueryChanged(Conflict):
             "register it under a new name, or with reset to lose its state"
         )
         self.name = name
+
+
+class EncryptionUnavailable(Conflict):
+    """The queue is encrypted and there is no key: nothing is stored in the clear instead.
+
+    It does not help to try again before the server has the key.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"encryption: {reason}")
+        self.reason = reason
 
 
 class QueueFull(Conflict):
@@ -200,14 +211,6 @@ class StoreFailed(Unavailable):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the store stopped after a failed write ({reason}); reopen it")
-        self.reason = reason
-
-
-class EncryptionUnavailable(Unavailable):
-    """The queue is encrypted and there is no key: nothing is stored in the clear instead."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"encryption: {reason}")
         self.reason = reason
 
 

@@ -8,6 +8,7 @@ from skep.client.connection import failure_of
 from skep.client.retry import Attempts, Failure, Retry
 from skep.errors import (
     Conflict,
+    EncryptionUnavailable,
     Invalid,
     NotFound,
     OutcomeUnknown,
@@ -45,7 +46,10 @@ def test_what_the_server_asks_to_repeat_is_sent_again() -> None:
     assert end_of(Failure(Conflict("full"), retry_after=1.0), repeatable=False) is None
 
 
-@pytest.mark.parametrize("error", [Invalid("a", "b"), NotFound(), Conflict(), SkepError()])
+@pytest.mark.parametrize(
+    "error",
+    [Invalid("a", "b"), NotFound(), Conflict(), EncryptionUnavailable("no key"), SkepError()],
+)
 def test_what_would_fail_again_is_not_sent_again(error: SkepError) -> None:
     assert end_of(Failure(error)) is error
 

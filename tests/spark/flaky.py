@@ -13,12 +13,16 @@ from typing import Any
 
 import pyarrow as pa
 
+ENDINGS: dict[str, dict[str, Any]] = {
+    "error": {"error": "the store is away", "status": 503, "again": True},
+    "refusal": {"error": "there is no key", "status": 409, "again": False},
+}
 SCHEMA = pa.schema([("payload", pa.string())])
 
 
 @dataclass
 class Flaky:
-    """What goes wrong with each request in turn: ``cut``, ``end``, ``503`` or an error in words."""
+    """What goes wrong with each request: ``cut``, ``end``, ``503`` or one of ``ENDINGS``."""
 
     faults: list[str] = field(default_factory=list)
     missing: Sequence[Sequence[int]] = ()
@@ -38,11 +42,11 @@ class Flaky:
                 told: dict[str, Any] = {"lanes": {str(lane): position}}
                 if number == 0:
                     told["missing"] = self.missing
-                if number == 1 and fault == "error":
-                    told, rows = {"error": "the store is away"}, []
+                if number == 1 and fault in ENDINGS:
+                    told, rows = ENDINGS[fault], []
                 batch = pa.record_batch([pa.array(rows, pa.string())], schema=SCHEMA)
                 writer.write_batch(batch, custom_metadata={"skep": json.dumps(told)})
-                if fault == "error" and number == 1:
+                if fault in ENDINGS and number == 1:
                     break
         content: bytes = out.getvalue().to_pybytes()
         return content

@@ -75,6 +75,12 @@ def test_a_refusal_is_not_repeated() -> None:
     assert len(server.asked) == 1
 
 
+def test_a_refusal_in_the_middle_of_an_answer_is_not_repeated() -> None:
+    with flaky("refusal") as server, pytest.raises(Refused, match="there is no key") as refused:
+        read(server)
+    assert (len(server.asked), refused.value.status) == (1, 409)
+
+
 def test_messages_that_are_gone_are_named() -> None:
     with (
         flaky(missing=[[0, 3, 9]]) as server,

@@ -149,8 +149,8 @@ def test_another_key_under_the_same_name_is_refused() -> None:
 def test_a_ring_without_keys_encrypts_nothing() -> None:
     empty = KeyRing()
 
-    with pytest.raises(EncryptionUnavailable, match="no key is configured"):
-        empty.check()
+    with pytest.raises(EncryptionUnavailable, match="queue 'orders' is encrypted, but no key is"):
+        empty.check("orders")
     with pytest.raises(EncryptionUnavailable, match="no key is configured"):
         empty.encrypt(b"payload", PLACE)
 

@@ -49,7 +49,7 @@ class Group(msgspec.Struct, frozen=True, array_like=True):
         """The same, encrypted. A payload is bound to its transaction id, so each gets one."""
         if self.encrypted:
             return self
-        keys.check()
+        keys.check(self.queue)
         ids = [chosen or str(uuid4()) for chosen in self.transaction_ids or [None] * len(self)]
         payloads = [
             keys.encrypt(payload, place_of(self.queue, self.partition, chosen))

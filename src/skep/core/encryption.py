@@ -18,6 +18,7 @@ from skep.model.names import check_name
 
 VERSION = 1
 _NONCE = 12
+_ADVICE = "add it to the file of SKEP_ENCRYPTION_KEYS (or to keys of skep.open) and start again"
 
 
 class _Cipher(Protocol):
@@ -44,17 +45,20 @@ class KeyRing:
         self._ciphers = {key_id: _cipher(key) for key_id, key in keys.items()}
         self._current = current
 
-    def check(self) -> None:
+    def check(self, queue: str) -> None:
         """Raise ``EncryptionUnavailable`` if nothing can be encrypted."""
         if self._current is None:
-            raise EncryptionUnavailable("the queue is encrypted, but no key is configured")
+            raise EncryptionUnavailable(
+                f"queue {queue!r} is encrypted, but no key is configured; {_ADVICE}"
+            )
 
     def encrypt(self, payload: bytes, place: bytes) -> bytes:
-        self.check()
-        key_id = (self._current or "").encode()
+        if self._current is None:
+            raise EncryptionUnavailable(f"no key is configured; {_ADVICE}")
+        key_id = self._current.encode()
         nonce = os.urandom(_NONCE)
         head = bytes([VERSION, len(key_id)]) + key_id
-        sealed = self._ciphers[self._current or ""].encrypt(nonce, payload, head + place)
+        sealed = self._ciphers[self._current].encrypt(nonce, payload, head + place)
         return head + nonce + sealed
 
     def decrypt(self, envelope: bytes, place: bytes) -> bytes:
@@ -64,7 +68,7 @@ class KeyRing:
         key_id = envelope[2:body].decode(errors="replace")
         cipher = self._ciphers.get(key_id)
         if cipher is None:
-            raise EncryptionUnavailable(f"key {key_id!r} is not in the key ring")
+            raise EncryptionUnavailable(f"key {key_id!r} is not in the key ring; {_ADVICE}")
         nonce, sealed = envelope[body : body + _NONCE], envelope[body + _NONCE :]
         try:
             return cipher.decrypt(nonce, sealed, envelope[:body] + place)

@@ -198,7 +198,7 @@ class Pushing:
         queue = self._catalogue.queues.get(batch.queue)
         if queue is not None:
             if queue.config.options.encryption_enabled:
-                self._keys.check()
+                self._keys.check(batch.queue)
             await self._capacity(queue, batch, beside)
 
     async def prepare(

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from skep.core.catalogue import Catalogue
 from skep.core.encryption import KeyRing, place_of
 from skep.core.state import PartitionState
+from skep.errors import EncryptionUnavailable
 from skep.model.dead_letter import DeadLetter
 from skep.model.message import Message
 from skep.model.names import Offset, to_datetime
@@ -108,4 +109,7 @@ class Reading:
         return self._decrypt(queue, partition.name, letter.chosen_id, letter.payload)
 
     def _decrypt(self, queue: str, partition: str, chosen: str | None, payload: bytes) -> bytes:
-        return self._keys.decrypt(payload, place_of(queue, partition, chosen or ""))
+        try:
+            return self._keys.decrypt(payload, place_of(queue, partition, chosen or ""))
+        except EncryptionUnavailable as error:
+            raise EncryptionUnavailable(f"queue {queue!r}: {error.reason}") from None

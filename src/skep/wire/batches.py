@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skep.errors import Invalid
 from skep.model.address import message_text
 from skep.model.journal import Lanes, Range, Run, Step
 from skep.wire.body import encode
@@ -158,7 +159,31 @@ class Batch:
         return _null_if(made, pc.equal(pc.binary_length(made), 0).to_numpy(zero_copy_only=False))
 
     def _payloads(self) -> pa.Array:
-        return _column([run.columns.payloads for run in self._runs], self._payload, list)
+        made = _column([run.columns.payloads for run in self._runs], self._payload, list)
+        try:
+            made.validate(full=True)
+        except pa.ArrowInvalid:
+            raise self._not_text() from None
+        return made
+
+    def _not_text(self) -> Invalid:
+        """The first payload that is no text, by the address of its message."""
+        payloads = ((run, at) for run in self._runs for at in range(run.count))
+        run, at = next((run, at) for run, at in payloads if not _is_text(run.columns.payloads[at]))
+        offset = run.start + at
+        return Invalid(
+            "payload",
+            f"message {message_text(run.partition, offset)} (queue {self._queue!r}, partition "
+            f"{run.name!r}, offset {offset}) is not UTF-8 text: read it with payloadFormat=binary",
+        )
+
+
+def _is_text(payload: bytes) -> bool:
+    try:
+        str(payload, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def schema_of(columns: Sequence[str], *, binary: bool) -> pa.Schema:
@@ -278,9 +303,9 @@ class Writer:
         batch = Batch(self._body.queue, runs, self._payload).columns(self._schema)
         self._stream.write_batch(batch, custom_metadata={"skep": encode(told)})
 
-    def fail(self, reason: str) -> Iterator[bytes]:
-        """The reason why there is no more, in place of the rest."""
-        self._tell([], {"error": reason})
+    def fail(self, reason: str, status: int, *, again: bool) -> Iterator[bytes]:
+        """The reason why there is no more, in place of the rest, and whether to ask ``again``."""
+        self._tell([], {"error": reason, "status": status, "again": again})
         return self.end()
 
     def end(self) -> Iterator[bytes]:

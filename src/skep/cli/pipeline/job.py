@@ -31,6 +31,13 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
+_TYPED = {
+    "failOnDataLoss=false": "--allow-loss",
+    "payloadFormat=binary": "--payload-format binary",
+}
+"""Options of the source, and how they are typed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """What a pipeline works with."""
@@ -115,7 +122,9 @@ def _recorded(records: Records, run: Run) -> Iterator[None]:
         yield
     except PySparkException as error:
         # As somebody says it who types commands.
-        reason = reason_of(error).replace("failOnDataLoss=false", "--allow-loss")
+        reason = reason_of(error)
+        for option, typed in _TYPED.items():
+            reason = reason.replace(option, typed)
         records.end(run, "failed", reason)
         complain(f"{run.pipeline} failed: {reason}")
         raise typer.Exit(FAILED) from None

@@ -1,5 +1,6 @@
 """``skep pipeline run transform``."""
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -28,6 +29,18 @@ Schema = Annotated[
     str | None,
     typer.Option(help="Payloads as a column data: 'id STRING, total DOUBLE', infer, or variant."),
 ]
+
+
+class PayloadFormat(StrEnum):
+    """What the column payload is."""
+
+    text = "text"
+    binary = "binary"
+
+
+Payloads = Annotated[
+    PayloadFormat, typer.Option(help="The column payload: binary takes what is not UTF-8, too.")
+]
 ToQueue = Annotated[str | None, typer.Option(help="The queue for what comes out.")]
 To = Annotated[str | None, typer.Option(help="Or a directory for it, as Parquet files.")]
 
@@ -38,6 +51,7 @@ def transform(
     sql: Sql = None,
     function: Function = None,
     schema: Schema = None,
+    payload_format: Payloads = PayloadFormat.text,
     to_queue: ToQueue = None,
     to: To = None,
     follow: Follow = False,
@@ -63,7 +77,7 @@ def transform(
     )
     with job(place, asked, streams="each", allow_loss=allow_loss) as work:
         before = work.run.messages
-        result = _result(work, sql, function, schema)
+        result = _result(work, sql, function, schema, payload_format)
         work.stream(_writer(work, result, files=to is not None), interval)
     done = work.run.messages - before
     output.print_done(
@@ -73,26 +87,34 @@ def transform(
     )
 
 
-def _result(work: Job, sql: str | None, function: str | None, schema: str | None) -> "DataFrame":
+def _result(
+    work: Job, sql: str | None, function: str | None, schema: str | None, payloads: PayloadFormat
+) -> "DataFrame":
     from skep.pipelines.transform import by_sql, load_step
 
     step = load_step(function) if function else None
     streams = zip(work.run.queues, work.run.groups, strict=True)
-    frames = {queue: _frame(work, queue, group, schema) for queue, group in streams}
+    frames = {queue: _frame(work, queue, group, schema, payloads) for queue, group in streams}
     if step is not None:
         return step(*frames.values())
     return by_sql(work.spark, str(sql), frames)
 
 
-def _frame(work: Job, queue: str, group: str, schema: str | None) -> "DataFrame":
+def _frame(
+    work: Job, queue: str, group: str, schema: str | None, payloads: PayloadFormat
+) -> "DataFrame":
     """A queue as a stream of its own: Spark must know of each how far it is."""
     from skep.pipelines.steps.transform import inferred, with_data
     from skep.pipelines.transform import INFER
 
     one = work.source.only(queue)
+
+    def read_some() -> str:
+        return inferred(one.read(work.spark, payloadFormat=payloads))
+
     if schema == INFER:
-        schema = work.records.keep(work.run, queue, lambda: inferred(one.read(work.spark)))
-    return with_data(one.stream(work.spark, group), schema)
+        schema = work.records.keep(work.run, queue, read_some)
+    return with_data(one.stream(work.spark, group, payloadFormat=payloads), schema)
 
 
 def _writer(work: Job, result: "DataFrame", *, files: bool) -> "DataStreamWriter":

@@ -9,9 +9,10 @@ import msgspec
 from skep.core.journal import Selection
 from skep.core.journal_reading import Some
 from skep.core.readers import At, Reader, Start
-from skep.errors import Invalid, SkepError
+from skep.errors import Invalid, OutcomeUnknown, SkepError, Unavailable
 from skep.http.access import Permission
 from skep.http.call import Call, Reply
+from skep.http.problems import status_of
 from skep.http.routing import Route, no_queue, post
 from skep.model.journal import Position, Step, behind
 from skep.model.names import MILLISECOND, check_count
@@ -77,7 +78,8 @@ async def _stream(body: ReadBody, steps: AsyncIterator[Step]) -> AsyncGenerator[
         last = writer.end()
     except SkepError as error:
         # It is too late for a status; a stream that merely ended would not say why.
-        last = writer.fail(str(error))
+        again = isinstance(error, Unavailable | OutcomeUnknown)
+        last = writer.fail(str(error), status_of(error), again=again)
     for piece in last:
         yield piece
 

@@ -4,11 +4,12 @@ import re
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
+from pyspark.sql.types import BinaryType
 
 from skep.errors import Invalid
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 VARIANT = "variant"
 _SAMPLE = 10_000
@@ -23,13 +24,21 @@ def with_data(messages: "DataFrame", schema: str | None) -> "DataFrame":
     if schema is None:
         return messages
     if schema.lower() == VARIANT:
-        return messages.withColumn("data", f.try_parse_json("payload"))
-    return messages.withColumn("data", f.from_json("payload", schema))
+        return messages.withColumn("data", f.try_parse_json(_text(messages)))
+    return messages.withColumn("data", f.from_json(_text(messages), schema))
+
+
+def _text(messages: "DataFrame") -> "Column":
+    """The payload as a string, whatever its column is; NULL where it is no text."""
+    payload = f.col("payload")
+    if isinstance(messages.schema["payload"].dataType, BinaryType):
+        return f.try_validate_utf8(payload.cast("string"))
+    return payload
 
 
 def inferred(messages: "DataFrame") -> str:
     """A schema in DDL for the payloads of the messages, by looking at some thousands of them."""
-    some = messages.select(f.try_parse_json("payload").alias("data")).limit(_SAMPLE)
+    some = messages.select(f.try_parse_json(_text(messages)).alias("data")).limit(_SAMPLE)
     row = some.agg(f.expr("schema_of_variant_agg(data)").alias("schema")).first()
     found = str(row.schema) if row else ""
     if not found.startswith("OBJECT<"):
