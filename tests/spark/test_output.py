@@ -133,7 +133,7 @@ def test_an_archive_goes_on_through_another_url_by_another_user(
     scene.push("f")
     theirs = somebody.json(*ARCHIVE, "--to", to)
 
-    assert (done["archived"], theirs["archived"]) == (2, 1)
+    assert (done["archived"], theirs["archived"], theirs["archivedInAll"]) == (2, 1, 6)
     assert {done["run"], theirs["run"]} == {owner(to).id}
     assert archived(spark, to) == "abcdef"
 
@@ -212,6 +212,17 @@ def test_an_archive_is_not_run_twice_at_once(scene: Scene, shell: Shell, to: str
 
     assert f"another process holds {to}/_skep/lock" in here
     assert "is running already, on mill-7" in elsewhere
+
+
+def test_a_directory_that_cannot_be_written_is_refused(
+    scene: Scene, shell: Shell, tmp_path: Path
+) -> None:
+    scene.push("a")
+    (tmp_path / "file").write_text("")
+
+    said = shell.said(*ARCHIVE, "--to", str(tmp_path / "file"), expect=1)
+
+    assert f"{tmp_path}/file/_skep/lock cannot be made: Not a directory" in said
 
 
 def test_a_directory_that_only_spark_can_reach_is_marked_as_well(
@@ -347,15 +358,19 @@ def test_what_was_removed_need_not_be_in_the_archive_any_more(
 # Runs without a directory.
 
 
-def test_what_was_replayed_is_not_replayed_through_another_url(scene: Scene, shell: Shell) -> None:
+def test_what_was_replayed_is_not_replayed_through_another_url_or_by_another_user(
+    scene: Scene, shell: Shell, tmp_path: Path
+) -> None:
     scene.push("abc")
     command = (*RUN, "replay", "--queue", "orders", "--to", "copy", "--ids", "new")
     shell.run(*command)
 
     with scene.other_url() as url:
         again = shell.run(*command, "--url", url)
+    theirs = Shell(scene.url, XDG_DATA_HOME=str(tmp_path / "somebody")).run(*command)
 
     assert "3 messages were sent before" in again.stdout
+    assert "3 messages were sent before" in theirs.stdout
     assert len(messages_in(scene.client, "copy")) == 3
 
 

@@ -79,8 +79,12 @@ class LocalFiles:
 
     @contextmanager
     def lock(self, path: str) -> Iterator[None]:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        with Path(path).open("ab") as lock:
+        try:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            file = Path(path).open("ab")  # noqa: SIM115
+        except OSError as error:
+            raise Conflict(f"{path} cannot be made: {error.strerror}") from None
+        with file as lock:
             try:
                 flock(lock, LOCK_EX | LOCK_NB)
             except BlockingIOError:

@@ -11,7 +11,7 @@ from typing import BinaryIO, Literal, TypeAlias
 import msgspec
 
 from skep.errors import Conflict
-from skep.model.pipeline import State
+from skep.model.pipeline import PipelineRun, State
 
 Streams: TypeAlias = Literal["none", "together", "each"]
 """Whether queues are read as streams: all in one, or each in one of its own."""
@@ -60,11 +60,16 @@ class Records:
         target: str,
         checkpoint: str | None = None,
         streams: Streams = "none",
+        known: PipelineRun | None = None,
     ) -> Run:
-        """Begin a run, or go on with one. Without a checkpoint it has one of its own."""
+        """Begin a run, or go on with one. Without a checkpoint it has one of its own.
+
+        ``known`` is how far it came on other machines.
+        """
         self.directory.mkdir(parents=True, exist_ok=True)
         self._hold(identity)
         before = self._read(self.directory / f"{identity}.json")
+        told = [each for each in (before, known) if each]
         now = datetime.now(UTC)
         run = Run(
             id=identity,
@@ -74,8 +79,8 @@ class Records:
             target=target,
             checkpoint=checkpoint or self.checkpoint_of(identity),
             groups=_groups(identity, queues, streams),
-            messages=before.messages if before else 0,
-            batches=before.batches if before else 0,
+            messages=max((each.messages for each in told), default=0),
+            batches=max((each.batches for each in told), default=0),
             kept=before.kept if before else {},
             started_at=now,
             updated_at=now,

@@ -33,8 +33,11 @@ class Asked(NamedTuple):
 
 
 class Identity(NamedTuple):
+    """``known`` is what the server was told of the run, perhaps by another machine."""
+
     id: str
     checkpoint: str | None
+    known: PipelineRun | None
 
 
 @contextmanager
@@ -46,8 +49,9 @@ def identified(place: Place, asked: Asked, client: Client, records: Records) -> 
     if asked.is_stream and asked.has_files:
         with files(asked.target).lock(lock_of(asked.target)):
             owner = claim(files, _owner(asked, store, checkpoint))
-            _check_alone(_known(client, owner.id))
-            yield Identity(owner.id, owner.place)
+            known = _known(client, owner.id)
+            _check_alone(known)
+            yield Identity(owner.id, owner.place, known)
         return
     if asked.has_files:
         check_unowned(files(asked.target), asked.target)
@@ -59,11 +63,11 @@ def identified(place: Place, asked: Asked, client: Client, records: Records) -> 
         about=asked.about,
         checkpoint=checkpoint,
     )
+    known = _known(client, identity)
     if asked.is_stream:
-        known = _known(client, identity)
         _check_alone(known)
         _check_checkpoint(files, known, checkpoint or records.checkpoint_of(identity))
-    yield Identity(identity, checkpoint)
+    yield Identity(identity, checkpoint, known)
 
 
 def _owner(asked: Asked, store: str, checkpoint: str | None) -> Owner:

@@ -104,6 +104,7 @@ def job(
                 target=asked.target,
                 checkpoint=found.checkpoint,
                 streams=streams,
+                known=found.known,
             )
             lag = lag_of(client, run)
         with _recorded(records, run):

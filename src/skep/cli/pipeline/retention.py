@@ -79,7 +79,8 @@ class Archived:
     def check(self) -> None:
         """Read back all that queues may remove; if some is missing, they keep what they have."""
         gaps = self._missing(None, self._position)
-        for queue in removable(self._client, sorted({gap.queue for gap in gaps})) if gaps else ():
+        for name in sorted({gap.queue for gap in gaps}):
+            queue = self._client.queues.get(name)
             configure(self._client, queue, completed_retention_seconds=0)
         self._check(gaps)
 
