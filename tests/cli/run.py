@@ -52,5 +52,5 @@ class Shell:
     def pipe(self, lines: bytes, *arguments: str) -> tuple[int, str, str]:
         """The exit code and the words of a command that lines are piped into."""
         with self.process(*arguments) as process:
-            out, error = process.communicate(lines, timeout=60)
+            out, error = process.communicate(lines, timeout=180)
         return process.returncode, out.decode(), error.decode()

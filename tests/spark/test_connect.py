@@ -1,6 +1,7 @@
 """Spark Connect: the client is far away, and the source is in the server's Python."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from skep import Client
+from tests.cli.run import Shell
 from tests.spark.conftest import Push
 from tests.spark.long import long
 
@@ -56,3 +58,28 @@ def test_batches_and_streams_go_through_a_connect_server(
     assert "read 100" in done.stdout
     assert client.queues.stats(f"{queue}-few").messages == 3
     assert client.queues.stats(f"{queue}-copy").messages == 100
+
+
+def test_an_archive_through_a_connect_server_is_marked_and_read_back(
+    url: str, queue: str, push: Push, tmp_path: Path
+) -> None:
+    """Its files are only reached through the server's Spark."""
+    push(3)
+    push(2, to=f"{queue}-other")
+    here = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    shell = Shell(url, XDG_DATA_HOME=str(tmp_path / "home"), **here)
+    to = tmp_path / "archive"
+    command = ("pipeline", "run", "archive", "--to", str(to), "--remote", "local[2]", "--queue")
+
+    first = shell.pipe(b"", *command, queue)
+    assert first[0] == 0, first[2]
+    other = shell.pipe(b"", *command, f"{queue}-other")
+    push(1)
+    second = shell.pipe(b"", *command, queue, "--remove-after", "1h")
+    shutil.rmtree(to / "_skep/checkpoint")
+    lost = shell.pipe(b"", *command, queue)
+
+    assert [each[0] for each in (other, second, lost)] == [1, 0, 1]
+    assert "4 in all" in second[1]
+    assert "differs in queues" in other[2]
+    assert "is lost, or older than it" in lost[2]
