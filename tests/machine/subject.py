@@ -96,12 +96,13 @@ class Subject:
             self._path = self._root / str(self._opened)
         if crashed:
             _copy(crashed, self._path, self._synced, keep)
-        # Nothing happens by itself, so that the same steps always do the same.
-        broker = Broker(
-            self._open_store(), sweep_interval=None, follow_interval=None, random=Random(0)
-        )
+        broker = self._make_broker(self._open_store())
         self.run(broker.__aenter__())
         return broker
+
+    def _make_broker(self, store: Store) -> Broker:
+        # Nothing happens by itself, so that the same steps always do the same.
+        return Broker(store, sweep_interval=None, follow_interval=None, random=Random(0))
 
     def _open_store(self) -> Store:
         if self._root:
