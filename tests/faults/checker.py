@@ -3,16 +3,15 @@
 Pure, linear in the history but for sorting. The numbers are those of the invariants: I1 no loss,
 I2 no phantom, I3 no aborted read, I4 offsets, I5 order of a producer, I6 order of delivery,
 I7 exclusive leases, I8 durable acks, I9 late acks, I10 dead letters, I11 transactions,
-I12 idempotence, I13 fidelity.
+I12 idempotence, I13 fidelity, I17 counters, I19 live leases, I20 one's own writes are read.
 """
 
 from collections import Counter, defaultdict
 
 from tests.faults import views
+from tests.faults.history import Operation
+from tests.faults.leases import exclusive_leases, late_acks, live_leases
 from tests.faults.views import History, Place
-
-MILLISECOND = 1_000_000
-"""In the nanoseconds of a history."""
 
 
 def check(
@@ -31,9 +30,12 @@ def check(
         *exclusive_leases(history),
         *durable_acks(history),
         *late_acks(history),
+        *live_leases(history),
         *dead_letters(history, retry_limit=retry_limit),
         *idempotence(history),
         *fidelity(history),
+        *counters(history),
+        *own_writes(history),
     ]
     return found + (copied(history, *copies) if copies else [])
 
@@ -105,15 +107,22 @@ def producer_order(history: History) -> list[str]:
 
 
 def delivery_order(history: History) -> list[str]:
-    """A group first sees 0, 1, 2 … of a partition, without a hole."""
+    """A group first sees 0, 1, 2 … of a partition, without a hole but where it was moved, or
+    where a message was given up before."""
     reached: defaultdict[tuple[str, str, str], int] = defaultdict(lambda: -1)
+    seeks, given_up = views.Seeks(history), views.given_up(history)
     found = []
     for operation in views.deliveries(history):
         asked = operation.asked
+        moved = seeks.forward(asked.queue, asked.group, operation.ended_at)
         before: dict[str, int] = {}
         for seen in operation.seen:
             line = asked.queue, asked.group, seen.partition
-            if seen.offset > reached[line] + 1:
+            passed = range(reached[line] + 1, seen.offset)
+            if not moved and any(
+                (asked.group, (asked.queue, seen.partition, offset)) not in given_up
+                for offset in passed
+            ):
                 found.append(f"I6 {line}: {seen.offset} came after {reached[line]}")
             if seen.offset <= before.get(seen.partition, -1):
                 found.append(f"I6 {line}: {seen.offset} came after {before[seen.partition]}")
@@ -125,99 +134,85 @@ def delivery_order(history: History) -> list[str]:
 def nothing_passed_over(history: History) -> list[str]:
     """In the end a group has nothing left, so it has spoken of everything, or given it up."""
     groups = {(op.asked.queue, op.asked.group) for op in history if op.asked.does == "pop"}
-    spoken = views.spoken_of(history)
+    spoken, seeks = views.spoken_of(history), views.Seeks(history)
     return [
         f"I6 {group}: {seen.partition}/{seen.offset} was passed over"
         for queue, group in sorted(groups)
+        if not seeks.forward(queue, group)
         for audited, seen in views.audit(history)
         if audited == queue and (group, (queue, *seen.place)) not in spoken
     ]
 
 
-def exclusive_leases(history: History) -> list[str]:
-    """Nobody gets a partition before the time of its holder is over, if he has said nothing.
-
-    To ask for more time is to say nothing; whoever gets it holds on from when he asked.
-    """
-    spoke: dict[str, int] = {}
-    extended: defaultdict[str, int] = defaultdict(int)
-    for operation in history:
-        asked = operation.asked
-        if asked.does == "extend" and operation.is_ok:
-            extended[asked.lease] = asked.at + asked.lease_ms * MILLISECOND
-        elif asked.lease and asked.does not in ("pop", "extend"):
-            spoke.setdefault(asked.lease, asked.at)
-    holders: dict[tuple[str, str, str], tuple[str, int]] = {}
-    found = []
-    for operation in views.deliveries(history):
-        asked, lease = operation.asked, operation.answer.lease if operation.answer else ""
-        for partition in {seen.partition for seen in operation.seen}:
-            line = asked.queue, asked.group, partition
-            holder, until = holders.get(line, ("", 0))
-            quiet = spoke.get(holder, 1 << 63) > operation.ended_at
-            if holder and quiet and operation.ended_at < max(until, extended[holder]):
-                found.append(f"I7 {line}: {lease} was given while {holder} was held")
-            if lease:
-                holders[line] = lease, asked.at + asked.lease_ms * MILLISECOND
-    return found
-
-
 def durable_acks(history: History) -> list[str]:
-    """What was acknowledged, or given up, is not delivered to that group again."""
-    done_at: dict[tuple[str, Place], int] = {}
+    """What was acknowledged, or given up, is not delivered to that group again without a seek."""
+    done: defaultdict[tuple[str, Place], list[Operation]] = defaultdict(list)
     for operation in history:
         for place in views.done(operation):
-            where = operation.asked.group, place
-            done_at[where] = min(operation.ended_at, done_at.get(where, 1 << 63))
+            done[operation.asked.group, place].append(operation)
+    seeks = views.Seeks(history)
+
+    def is_done(group: str, place: Place, end: int) -> bool:
+        return any(
+            op.ended_at < end and not seeks.between(place[0], group, op.asked.at, end)
+            for op in done.get((group, place), ())
+        )
+
     return [
-        f"I8 {operation.asked.group}: {seen.partition}/{seen.offset} came after it was done"
-        for operation in views.deliveries(history)
-        for seen in operation.seen
-        if done_at.get((operation.asked.group, (operation.asked.queue, *seen.place)), 1 << 63)
-        < operation.ended_at
+        f"I8 {op.asked.group}: {seen.partition}/{seen.offset} came after it was done"
+        for op in views.deliveries(history)
+        for seen in op.seen
+        if is_done(op.asked.group, (op.asked.queue, *seen.place), op.ended_at)
     ]
 
 
-def late_acks(history: History) -> list[str]:
-    """Whoever speaks when his time is over is not heard."""
-    until = {
-        operation.answer.lease: operation.ended_at + operation.asked.lease_ms * MILLISECOND
-        for operation in views.deliveries(history)
-        if operation.answer and operation.answer.lease
-    }
-    found = []
-    for operation in history:
-        asked, last = operation.asked, until.get(operation.asked.lease, 1 << 63)
-        # The repetition of a transaction is answered at any time.
-        if operation.is_ok and not asked.key and asked.at > last:
-            found.append(f"I9 {asked.lease} was heard after its time")
-        if asked.does == "extend" and operation.result != "fail":
-            until[asked.lease] = max(last, operation.ended_at + asked.lease_ms * MILLISECOND)
-    return found
-
-
 def dead_letters(history: History, *, retry_limit: int) -> list[str]:
-    """A message fails so often and no more; then it is a dead letter, once, and not acked."""
-    letters = Counter(
-        (operation.asked.group, seen.place)
-        for operation in history
-        if operation.asked.does == "letters"
-        for seen in operation.seen
-    )
-    failures: Counter[tuple[str, tuple[str, int]]] = Counter()
-    acked: set[tuple[str, tuple[str, int]]] = set()
-    given_up: set[tuple[str, tuple[str, int]]] = set()
+    """A message fails so often and no more; then it is a dead letter, once, and neither
+    acknowledged nor delivered any more."""
+    letters = {
+        (op.asked.group, (op.asked.queue, *seen.place)): op.ended_at
+        for op in reversed(history)
+        if op.asked.does == "letters"
+        for seen in op.seen
+    }
+    failures: Counter[tuple[str, Place]] = Counter()
+    acked: set[tuple[str, Place]] = set()
+    given_up: set[tuple[str, Place]] = set()
     for operation in history:
-        group = operation.asked.group
-        if operation.is_ok and operation.asked.does == "settle":
-            failures.update((group, place) for place in operation.asked.failed)
-            acked.update((group, place) for place in operation.asked.completed)
-            given_up.update((group, place) for place in views.dead(operation))
+        asked = operation.asked
+        if operation.is_ok and asked.does in ("settle", "give_up"):
+            if asked.does == "settle":
+                failures.update((asked.group, (asked.settles, *place)) for place in asked.failed)
+            acked.update((asked.group, (asked.settles, *place)) for place in asked.completed)
+            given_up.update((asked.group, (asked.settles, *p)) for p in views.dead(operation))
     return [
-        *(f"I10 {where} is a dead letter {n} times" for where, n in letters.items() if n > 1),
+        *_letters_twice(history),
+        *_letters_delivered(history, letters),
         *(f"I10 {where} is acked and a dead letter" for where in letters if where in acked),
         *(f"I10 {where} was given up and is no dead letter" for where in given_up - {*letters}),
         *(f"I10 {where} failed {n} times" for where, n in failures.items() if n > retry_limit + 1),
+    ]
+
+
+def _letters_twice(history: History) -> list[str]:
+    return [
+        f"I10 {operation.asked.group} {place} is a dead letter {n} times"
+        for operation in history
+        if operation.asked.does == "letters"
+        for place, n in Counter(seen.place for seen in operation.seen).items()
+        if n > 1
+    ]
+
+
+def _letters_delivered(history: History, letters: dict[tuple[str, Place], int]) -> list[str]:
+    """``letters`` says when each was seen first."""
+    seeks = views.Seeks(history)
+    return [
+        f"I10 {op.asked.group} {seen.place} was delivered after it was a dead letter"
+        for op in views.deliveries(history)
+        for seen in op.seen
+        if letters.get((op.asked.group, (op.asked.queue, *seen.place)), 1 << 63) < op.asked.at
+        and not seeks.between(op.asked.queue, op.asked.group, 0, op.ended_at)
     ]
 
 
@@ -267,6 +262,32 @@ def fidelity(history: History) -> list[str]:
         f"I13 {queue}/{seen.partition}/{seen.offset}: {seen.value} was changed"
         for queue, seen in views.shown(history)
         if sent.get(seen.value, seen.digest) != seen.digest
+    ]
+
+
+def counters(history: History) -> list[str]:
+    """In the end every server counts what reading gives, and nothing waits."""
+    kept = {queue: sum(values.values()) for queue, values in views.audited(history).items()}
+    letters = Counter(
+        op.asked.queue for op in history if op.asked.does == "letters" for _ in op.seen
+    )
+    found = []
+    for operation in history:
+        queue, server = operation.asked.queue, operation.asked.server
+        right = {"messages": kept.get(queue, 0), "dead_letters": letters[queue]}
+        for name, count in (operation.answer.counts if operation.answer else {}).items():
+            if count != right.get(name, 0):
+                there = right.get(name, 0)
+                found.append(f"I17 {queue} at {server}: {name} is {count}, and there are {there}")
+    return found
+
+
+def own_writes(history: History) -> list[str]:
+    """Who is alone with a queue sees what he did, whichever server he asks."""
+    return [
+        f"I20 {op.asked.queue} at {op.asked.server}: {op.asked.expects}, but {op.answer.got}"
+        for op in history
+        if op.asked.expects and op.answer and op.is_ok and op.answer.got != op.asked.expects
     ]
 
 

@@ -34,13 +34,28 @@ class Seen(msgspec.Struct, frozen=True, array_like=True):
 class Invocation(msgspec.Struct, frozen=True, kw_only=True, tag="invoke", omit_defaults=True):
     """``sent`` is pushed to ``queue``; ``completed`` and ``failed`` are places of ``settles``.
 
-    ``lease_ms`` is how long a pop or an extension asks for.
+    ``lease_ms`` is how long a pop or an extension asks for. A give-up names its message in
+    ``failed``. A seek goes ``to`` the beginning or the end of all partitions of ``settles``.
+    ``server`` is who was asked, where there are several. ``expects`` is what the only user of a
+    queue must be answered.
     """
 
     process: str = ""
     number: int = 0
     at: int = 0
-    does: Literal["push", "pop", "settle", "extend", "transact", "audit", "letters"]
+    does: Literal[
+        "push",
+        "pop",
+        "settle",
+        "extend",
+        "transact",
+        "give_up",
+        "seek",
+        "alone",
+        "audit",
+        "letters",
+        "counts",
+    ]
     client: str = ""
     queue: str = ""
     group: str = ""
@@ -51,10 +66,16 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True, tag="invoke", omit_d
     settles: str = ""
     completed: list[tuple[str, int]] = []
     failed: list[tuple[str, int]] = []
+    to: str = ""
+    server: str = ""
+    expects: str = ""
 
 
 class Return(msgspec.Struct, frozen=True, kw_only=True, tag="return", omit_defaults=True):
-    """``seen`` are receipts, or what was delivered under ``lease``; ``dead`` was given up."""
+    """``seen`` are receipts, or what was delivered under ``lease``; ``dead`` was given up.
+
+    ``counts`` are a queue in numbers, and ``got`` is the answer to who expects something.
+    """
 
     process: str = ""
     number: int = 0
@@ -63,6 +84,8 @@ class Return(msgspec.Struct, frozen=True, kw_only=True, tag="return", omit_defau
     lease: str = ""
     seen: list[Seen] = []
     dead: list[tuple[str, int]] = []
+    counts: dict[str, int] = {}
+    got: str = ""
     error: str = ""
 
 

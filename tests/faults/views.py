@@ -89,3 +89,33 @@ def spoken_of(history: History) -> set[tuple[str, Place]]:
 
 def dead(operation: Operation) -> list[tuple[str, int]]:
     return operation.answer.dead if operation.answer else []
+
+
+class Seeks:
+    """Which groups were moved, and when that may have happened."""
+
+    def __init__(self, history: History) -> None:
+        self._seeks: defaultdict[tuple[str, str], list[Operation]] = defaultdict(list)
+        for op in history:
+            if op.asked.does == "seek" and op.result != "fail":
+                self._seeks[op.asked.settles, op.asked.group].append(op)
+
+    def between(self, queue: str, group: str, start: int, end: int) -> bool:
+        """Whether one may have happened after ``start`` and before ``end``."""
+        found = self._seeks.get((queue, group), ())
+        return any(op.asked.at < end and op.ended_at > start for op in found)
+
+    def forward(self, queue: str, group: str, end: int = 1 << 63) -> bool:
+        """Whether one that passes messages over may have happened before ``end``."""
+        found = self._seeks.get((queue, group), ())
+        return any(op.asked.at < end and op.asked.to != "beginning" for op in found)
+
+
+def given_up(history: History) -> set[tuple[str, Place]]:
+    """What may have been given up for a group before it was delivered."""
+    return {
+        (op.asked.group, (op.asked.settles, *place))
+        for op in history
+        if op.asked.does == "give_up" and op.result != "fail"
+        for place in op.asked.failed
+    }

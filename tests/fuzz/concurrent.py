@@ -1,1 +1,2 @@
-def play(seed, place): raise NotImplementedError
+def play(seed, place):
+    raise NotImplementedError

@@ -19,6 +19,7 @@ OPERATIONS: tuple[type[Operation], ...] = (
     *looking.OPERATIONS,
 )
 KINDS = tuple(operation.kind for operation in OPERATIONS)
+_MOMENT = re.compile(r"datetime\.datetime\(([0-9, ]+), tzinfo=datetime.timezone.utc\)")
 LONGEST = 600
 """Characters of an answer that are shown."""
 PATIENCE = 15.0
@@ -161,17 +162,23 @@ def _explain(step: Step, store: str, expected: Plain, actual: Plain) -> str:
 
 
 def _apart(expected: Plain, actual: Plain) -> str:
-    """Only what differs, of two lists."""
-    if isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
-        pair = [one for one in expected if one not in actual], [
-            one for one in actual if one not in expected
+    """Only what differs: of two lists what is in one alone, of two tuples the positions."""
+    if isinstance(expected, list) and isinstance(actual, list):
+        missing = [one for one in expected if one not in actual]
+        extra = [one for one in actual if one not in expected]
+        return f"  expected {_short(missing)}\n  and got  {_short(extra)}"
+    if isinstance(expected, tuple) and isinstance(actual, tuple) and len(expected) == len(actual):
+        apart = [
+            n for n, pair in enumerate(zip(expected, actual, strict=True)) if pair[0] != pair[1]
         ]
-        if len(expected) == len(actual) == 6 and len(pair[0]) == len(pair[1]) == 1:
-            return _apart(pair[0][0], pair[1][0])
-        expected, actual = pair
+        if len(apart) == 1 and isinstance(expected[apart[0]], tuple):
+            return _apart([*expected[apart[0]]], [*actual[apart[0]]])
+        expected, actual = ({n: one[n] for n in apart} for one in (expected, actual))
     return f"  expected {_short(expected)}\n  and got  {_short(actual)}"
 
 
 def _short(answer: Plain) -> str:
-    text = re.sub(r"datetime\.datetime\(([0-9, ]+), tzinfo=datetime.timezone.utc\)", r"<\1>", repr(answer))
+    text = re.sub(
+        r"datetime\.datetime\(([0-9, ]+), tzinfo=datetime.timezone.utc\)", r"<\1>", repr(answer)
+    )
     return text if len(text) < LONGEST else f"{text[:LONGEST]}…"

@@ -102,7 +102,7 @@ class Pop(Operation):
             random.choice(options.queues),
             random.choice(options.groups),
             partition,
-            random.choice(options.batches) if partition else EVERYTHING,
+            random.choice([2, *options.batches]) if partition else EVERYTHING,
             random.choice([None, *options.lease_seconds]),
             random.random() < 0.1,
             "new" if random.random() < 0.05 else "all",

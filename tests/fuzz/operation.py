@@ -13,7 +13,8 @@ from skep.model.message import Receipt
 from tests.fuzz.options import Options
 from tests.fuzz.place import Place, Seat
 
-_RANDOM = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_RANDOM = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+"""An id that was given to a message which was kept aside during maintenance."""
 
 Plain: TypeAlias = Any
 """An answer without what may differ between stores: ids, numbers, the order of partitions."""
@@ -81,7 +82,7 @@ class Operation(ABC):
         first, second = _sort(expected), _sort(actual)
         return "answer" if first == second else f"{first}>{second}"
 
-    def learn(self, answer: Plain, world: World) -> None:
+    def learn(self, answer: Plain, world: World) -> None:  # noqa: B027 - most learn nothing
         """Remember what the reference answered, for later draws."""
 
     def __str__(self) -> str:
@@ -162,7 +163,9 @@ def plain_message(message: Message) -> Plain:
         message.offset,
         message.payload,
         # What is kept aside during maintenance gets a random id.
-        "given" if message.chosen_id and _RANDOM.fullmatch(message.chosen_id) else message.chosen_id,
+        "given"
+        if message.chosen_id and _RANDOM.fullmatch(message.chosen_id)
+        else message.chosen_id,
         message.created_at,
         message.attempt,
     )
@@ -187,5 +190,3 @@ def plain_settlement(done: Settlement) -> Plain:
 
 def plain_receipts(receipts: Sequence[Receipt]) -> Plain:
     return tuple((r.partition, r.offset, r.duplicate) for r in receipts)
-
-

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from random import Random
 
 import httpx
@@ -168,7 +169,10 @@ def places(options: Options) -> Iterator[list[Place]]:
         yield found
 
 
+_routes = cache(all_routes)
+
+
 def _serve(broker: Broker) -> Server:
-    app = App(broker, all_routes(), authenticator=OpenDoor())
+    app = App(broker, _routes(), authenticator=OpenDoor())
     transport = httpx.ASGITransport(app)
     return Server(broker, PlainClient(URL, retry=ONCE, transport=transport))

@@ -48,7 +48,7 @@ class AckEach(Together):
         else:
             acks = [Settle(held.label, ((place, "completed"),)) for place in held.places]
         acks = acks[: random.choice([2, len(acks)])]
-        if random.random() < 0.4:
+        if random.random() < 0.6:
             partition, last = held.places[-1]
             acks.insert(1, GiveUp(held.queue, partition, last + 1, held.group))
         return cls(tuple(acks))
