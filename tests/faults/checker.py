@@ -178,13 +178,16 @@ def dead_letters(history: History, *, retry_limit: int) -> list[str]:
     failures: Counter[tuple[str, Place]] = Counter()
     acked: set[tuple[str, Place]] = set()
     given_up: set[tuple[str, Place]] = set()
+    seeks = views.Seeks(history)
     for operation in history:
         asked = operation.asked
-        if operation.is_ok and asked.does in ("settle", "give_up"):
-            if asked.does == "settle":
-                failures.update((asked.group, (asked.settles, *place)) for place in asked.failed)
+        if not operation.is_ok or asked.does not in ("settle", "give_up", "transact"):
+            continue
+        given_up.update((asked.group, (asked.settles, *place)) for place in views.dead(operation))
+        # Who was moved may fail or acknowledge the same message again.
+        if asked.does != "give_up" and not seeks.between(asked.settles, asked.group, 0, 1 << 63):
+            failures.update((asked.group, (asked.settles, *place)) for place in asked.failed)
             acked.update((asked.group, (asked.settles, *place)) for place in asked.completed)
-            given_up.update((asked.group, (asked.settles, *p)) for p in views.dead(operation))
     return [
         *_letters_twice(history),
         *_letters_delivered(history, letters),
@@ -244,7 +247,7 @@ def idempotence(history: History) -> list[str]:
     ]
     for operation in history:
         key, places = operation.asked.key, [seen.place for seen in operation.seen]
-        if not key or (key not in by_key and not operation.is_ok):
+        if not key or (key not in by_key and not operation.is_ok) or _is_unavailable(operation):
             continue
         if by_key.setdefault(key, places) != places and operation.result != "info":
             found.append(f"I12 {key} was answered {by_key[key]} and {places}")
@@ -289,6 +292,12 @@ def own_writes(history: History) -> list[str]:
         for op in history
         if op.asked.expects and op.answer and op.is_ok and op.answer.got != op.asked.expects
     ]
+
+
+def _is_unavailable(operation: Operation) -> bool:
+    """Whether it was refused only for now."""
+    said = operation.answer.error if operation.answer else ""
+    return operation.result == "fail" and said.startswith(("Unavailable", "Overloaded", "Closed"))
 
 
 def _gaps(offsets: list[int]) -> list[int]:

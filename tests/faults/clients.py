@@ -2,7 +2,10 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
-from typing import TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
+from uuid import UUID
+
+from msgspec.structs import replace
 
 from skep import (
     Ack,
@@ -16,9 +19,14 @@ from skep import (
     Transaction,
     Verdict,
 )
-from skep.errors import OutcomeUnknown, SkepError
+from skep.client.connection import Request, post
+from skep.errors import LeaseLost, OutcomeUnknown, SkepError
+from skep.model.address import partition_id
+from skep.model.dead_letter import FailedMessage
 from skep.model.message import Receipt
 from skep.model.operation import Operation as Step
+from skep.wire.ack import AckBatchBody, Acked, AckItem
+from skep.wire.paths import API
 from tests.faults.history import (
     Invocation,
     Recorder,
@@ -35,7 +43,27 @@ SOURCE, TARGET = "orders", "shipped"
 LEASE_SECONDS = 1
 
 T = TypeVar("T")
-Queue: TypeAlias = Broker | AsyncClient
+
+
+class Hopping:
+    """Several servers behind one name: each request goes to the next of them."""
+
+    def __init__(self, clients: Sequence[AsyncClient]) -> None:
+        self._clients = clients
+        self._turn = 0
+        self.asked = ""
+        """The server that the last request went to."""
+
+    def next(self) -> AsyncClient:
+        self._turn = (self._turn + 1) % len(self._clients)
+        self.asked = f"server{self._turn}"
+        return self._clients[self._turn]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.next(), name)
+
+
+Queue: TypeAlias = Broker | AsyncClient | Hopping
 """What is used: in the same process, or over HTTP."""
 
 
@@ -53,7 +81,8 @@ class Client:
         self, asked: Invocation, call: Awaitable[T], answer: Callable[[T], Return]
     ) -> T | None:
         """The result of a call; None if it was refused or nobody knows."""
-        asked = self._recorder.invoke(asked)
+        server = getattr(self._queue, "asked", "")
+        asked = self._recorder.invoke(replace(asked, server=server))
         try:
             result = await call
         except SkepError as error:
@@ -70,6 +99,9 @@ class Client:
 class Producer(Client):
     """Pushes values of his own, numbered, one push at a time."""
 
+    receipts: Sequence[Receipt] = ()
+    """Those of the last push that was answered."""
+
     async def push(self, name: str, partition: str, values: Sequence[str], *, ids: bool) -> bool:
         sent = sending(partition, values, with_ids=ids)
         asked = Invocation(does="push", client=name, queue=SOURCE, sent=sent)
@@ -78,6 +110,7 @@ class Producer(Client):
             self._queue.push(SOURCE, drafts(sent)),
             lambda receipts: Return(seen=received(sent, receipts)),
         )
+        self.receipts = receipts or ()
         return receipts is not None
 
 
@@ -140,6 +173,37 @@ class Consumer(Client):
         self, delivery: Delivery, failed: Sequence[Message], completed: Sequence[Message] = ()
     ) -> None:
         await self._settle(delivery, completed=completed, failed=failed)
+
+    async def complete_by_name(self, delivery: Delivery, messages: Sequence[Message]) -> None:
+        """Acknowledge with ``/ack`` or ``/ack/batch``, which name messages by transaction id."""
+        items = [
+            AckItem(
+                transaction_id=message.transaction_id,
+                partition_id=partition_id(message.partition_number),
+                lease_id=delivery.lease_id,
+            )
+            for message in messages
+        ]
+        path, body = f"{API}/ack/batch", AckBatchBody(acknowledgments=items)
+        request = post(path, body, repeatable=False)
+        if len(items) == 1:
+            request = post(f"{API}/ack", items[0], repeatable=False)
+        asked = self._settling(delivery, completed=messages)
+        await self._ask(asked, _acked(self._queue, request), lambda _: Return())
+
+    async def give_up(self, message: UUID, place: tuple[str, int]) -> None:
+        """Make a message a dead letter of the group, whoever has it."""
+        asked = Invocation(does="give_up", settles=SOURCE, group=self._group, failed=[place])
+        assert not isinstance(self._queue, Broker)
+        await self._ask(
+            asked,
+            self._queue.messages.give_up(message, group=self._group),
+            lambda groups: Return(dead=[place] if self._group in groups else []),
+        )
+
+    async def seek(self, to: Literal["beginning", "end"]) -> None:
+        asked = Invocation(does="seek", settles=SOURCE, group=self._group, to=to)
+        await self._ask(asked, self._queue.groups.seek(SOURCE, self._group, to), lambda _: Return())
 
     async def _settle(
         self,
@@ -218,6 +282,15 @@ async def audit(used: Queue, recorder: Recorder, queue: str = SOURCE) -> None:
     recorder.answer(asked, Return(seen=seen))
 
 
+async def _acked(queue: Queue, request: Request) -> None:
+    """Send an acknowledgement; that it changed nothing is a refusal here, as it is elsewhere."""
+    assert not isinstance(queue, Broker)
+    answer = await queue.connection.send(request)
+    for one in answer.decode(list[Acked]):
+        if not one.success:
+            raise LeaseLost(one.error or "")
+
+
 def drafts(sent: Sequence[Seen]) -> list[Draft]:
     return [Draft(payload_of(one.value), one.partition, one.id) for one in sent]
 
@@ -237,6 +310,11 @@ def shown(message: Message) -> Seen:
         digest_of(message.payload),
         message.chosen_id,
     )
+
+
+def shown_letter(letter: FailedMessage) -> Seen:
+    value, digest = value_of(letter.payload), digest_of(letter.payload)
+    return Seen(letter.partition, letter.offset, value, digest)
 
 
 def places(messages: Sequence[Message]) -> list[tuple[str, int]]:

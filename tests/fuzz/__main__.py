@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from tests.databases import close_databases
+from tests.fuzz.concurrent import close_cluster
 from tests.fuzz.search import CONCURRENT, DIFFERENTIAL, Search
 
 
@@ -24,6 +25,7 @@ def main() -> int:
             search.run(asked.seed, asked.seconds, kinds)
     finally:
         close_databases()
+        close_cluster()
     search.summarise()
     return int(search.failed)
 
