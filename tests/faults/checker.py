@@ -181,7 +181,7 @@ def dead_letters(history: History, *, retry_limit: int) -> list[str]:
     seeks = views.Seeks(history)
     for operation in history:
         asked = operation.asked
-        if not operation.is_ok or asked.does not in ("settle", "give_up", "transact"):
+        if not operation.is_ok or asked.does not in ("settle", "give_up"):
             continue
         given_up.update((asked.group, (asked.settles, *place)) for place in views.dead(operation))
         # Who was moved may fail or acknowledge the same message again.

@@ -3,6 +3,7 @@
 import argparse
 import logging
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -13,11 +14,13 @@ from tests.fuzz.search import CONCURRENT, DIFFERENTIAL, Search
 
 def main() -> int:
     asked = _arguments()
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
     # What the servers log about faults that were injected would bury what was found.
     logging.disable(logging.CRITICAL)
     kept = Path(asked.keep or mkdtemp(prefix="skep-fuzz-"))
     kinds = [asked.only] if asked.only else [DIFFERENTIAL, CONCURRENT]
-    search = Search(kept, ignored=asked.ignore, keep_going=asked.keep_going, verbose=asked.verbose)
+    search = Search(kept, ignored=asked.ignore, keep_going=asked.keep_going)
     try:
         if asked.round:
             search.play(asked.round)
@@ -41,7 +44,6 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--keep-going", action="store_true", help="count failures by rule")
     parser.add_argument("--keep", metavar="DIRECTORY", help="where histories of failures are kept")
-    parser.add_argument("--verbose", action="store_true", help="show what every round has drawn")
     return parser.parse_args()
 
 

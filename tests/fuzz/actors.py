@@ -114,7 +114,7 @@ class Actors:
         """Give up messages that were pushed a moment ago, for one of the groups."""
         random = self._random("give up")
         while self.producing:
-            await asyncio.sleep(random.random() * 10 * PAUSE)
+            await asyncio.sleep(random.random() * 3 * PAUSE)
             if self._pushed:
                 pushed = random.choice(self._pushed)
                 group = random.choice(self._options.groups)

@@ -223,4 +223,4 @@ class _Stage:
 
 
 def _tasks(work: Sequence[Awaitable[None]]) -> list[asyncio.Task[None]]:
-    return [asyncio.ensure_future(each) for each in work]  # type: ignore[arg-type]
+    return [asyncio.ensure_future(each) for each in work]

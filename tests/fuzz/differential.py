@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
+from skep.model.names import to_datetime
 from tests.fuzz import content as looking, messages, operating, together
 from tests.fuzz.judge import Judge
 from tests.fuzz.operation import Fault, Operation, Plain, Step, World, outcome
@@ -97,7 +98,8 @@ class _Runner:
         answers = [self._ask(place, step) for place in self._places]
         step.operation.learn(answers[0], world)
         for judge, answer in zip(self._judges, answers, strict=True):
-            if broken := judge.hear(step.operation, answer):
+            now = to_datetime(self._places[0].clock.now())
+            if broken := judge.hear(step.operation, answer, now):
                 return self._difference(f"{judge.store}.{broken.rule}", broken.explanation)
         for place, answer in zip(self._places[1:], answers[1:], strict=True):
             if answer != answers[0]:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, fields
 from random import Random
 from typing import Self
 
+from tests.fuzz.options import brief
+
 WAYS = ("all", "each", "each by name", "batch by name", "some", "fail", "extend")
 """How a delivery is settled; some of a delivery is left until its lease has run out."""
 DATABASE_FAULTS = ("terminate", "restart database", "pause database", "clock")
@@ -56,5 +58,5 @@ class LoadOptions:
             seconds=LOAD_SECONDS,
         )
 
-    def lines(self) -> list[str]:
-        return [f"{field.name} = {getattr(self, field.name)!r}" for field in fields(self)]
+    def line(self) -> str:
+        return " ".join(f"{each.name}={brief(getattr(self, each.name))}" for each in fields(self))

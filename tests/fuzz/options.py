@@ -50,8 +50,8 @@ class Options:
             steps=random.choice([20, 40, 80]),
         )
 
-    def lines(self) -> list[str]:
-        return [f"{field.name} = {getattr(self, field.name)!r}" for field in fields(self)]
+    def line(self) -> str:
+        return " ".join(f"{each.name}={brief(getattr(self, each.name))}" for each in fields(self))
 
 
 ALWAYS = ("push", "pop")
@@ -69,3 +69,9 @@ def _unheard(random: Random, kinds: Sequence[str]) -> Sequence[str]:
     if luck < 0.3:
         return tuple(kinds)
     return (random.choice(kinds),) if luck < 0.8 else ()
+
+
+def brief(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value)) or "-"
+    return str(value)

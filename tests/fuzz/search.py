@@ -31,12 +31,10 @@ class Search:
         *,
         ignored: Sequence[str] = (),
         keep_going: bool = False,
-        verbose: bool = False,
     ) -> None:
         self._kept = kept
         self._ignored = ignored
         self._keep_going = keep_going
-        self._verbose = verbose
         self._found: dict[str, Found] = {}
         self._rounds = {DIFFERENTIAL: 0, CONCURRENT: 0}
         self._requests = {DIFFERENTIAL: 0, CONCURRENT: 0}
@@ -85,7 +83,7 @@ class Search:
     def _play_differential(self, seed: str) -> None:
         played = differential.play(seed)
         self._requests[DIFFERENTIAL] += played.requests
-        self._show(seed, played.options.lines())
+        print(f"round {seed}: {played.options.line()}")
         if played.difference is None or not self._note(played.difference.rule, seed):
             return
         found = played.difference
@@ -101,7 +99,7 @@ class Search:
         place = self._kept / seed
         played = concurrent.play(seed, place)
         self._requests[CONCURRENT] += played.requests
-        self._show(seed, played.options.lines())
+        print(f"round {seed}: {played.options.line()}")
         for rule, explanations in played.broken.items():
             if self._note(rule, seed):
                 print(f"\nround {seed} breaks {rule}, {len(explanations)} times:")
@@ -121,12 +119,6 @@ class Search:
         found = self._found.setdefault(rule, Found(0, seed))
         found.count += 1
         return found.count == 1 and not self._is_ignored(rule)
-
-    def _show(self, seed: str, lines: Sequence[str]) -> None:
-        if self._verbose:
-            print(f"round {seed}")
-            for line in lines:
-                print(f"  {line}")
 
     def _is_ignored(self, rule: str) -> bool:
         return any(fnmatch(rule, pattern) for pattern in self._ignored)

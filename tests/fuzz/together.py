@@ -50,7 +50,7 @@ class AckEach(Together):
         acks = acks[: random.choice([2, len(acks)])]
         if random.random() < 0.6:
             partition, last = held.places[-1]
-            acks.insert(1, GiveUp(held.queue, partition, last + 1, held.group))
+            acks.insert(random.randint(0, 1), GiveUp(held.queue, partition, last + 1, held.group))
         return cls(tuple(acks))
 
 
