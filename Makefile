@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long lint sync cli-docs format bench bench-postgres bench-snapshot bench-spark bench-wakeup lock clean tools
+.PHONY: help run test test-long fuzz lint sync cli-docs format bench bench-postgres bench-snapshot bench-spark bench-wakeup lock clean tools
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -23,6 +23,12 @@ test-long: $(READY) tools ## Crash, kill and search for hours rather than minute
 		tests/machine tests/faults tests/spark/test_connect.py tests/spark/test_declarative.py
 	SKEP_KILLS=60 SKEP_MESSAGES=1000000 SKEP_LONG=1 \
 		$(BIN)/python -m pytest tests/spark/test_killed.py tests/spark/test_every_message.py --timeout 7200
+	$(BIN)/python -m tests.fuzz --seconds 600 --seed $$(date +%s)
+
+fuzz: SECONDS ?= 60
+fuzz: SEED ?= 1
+fuzz: $(READY) ## Search for broken promises (SECONDS=60 SEED=1; ROUND=1-d7 plays one round again)
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED) $(if $(ROUND),--round $(ROUND)) $(FUZZ)
 
 lint: $(READY) ## Check style, types, the direction of imports and generated code
 	$(BIN)/ruff check .

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from tests.fuzz.messages import AckByName, Pop, Settle, Transact
-from tests.fuzz.operating import Clear, DeleteGroup, DeleteQueue, Seek
+from tests.fuzz.operating import Clear, DeleteGroup, DeleteQueue, GiveUp, Seek
 from tests.fuzz.operation import Operation, Plain, is_refused
 from tests.fuzz.together import AckEach, PopTwice
 
@@ -42,22 +42,32 @@ class Judge:
 
     def hear(self, operation: Operation, answer: Plain, now: datetime) -> Broken | None:
         """What an answer breaks, if it breaks anything."""
-        found = None
-        if isinstance(operation, Pop):
-            found = self._pop(operation, answer)
-        elif isinstance(operation, PopTwice):
-            found = self._pop_twice(operation, answer)
-        elif isinstance(operation, AckEach):
-            found = self._ack_each(operation, answer, now)
-        elif isinstance(operation, Transact):
-            found = self._transact(operation, answer)
-        elif isinstance(operation, Settle | AckByName):
-            self._note_done([operation], [answer])
+        found = self._judge(operation, answer, now)
+        self._note(operation, answer)
         if isinstance(operation, Seek | DeleteGroup | DeleteQueue | Clear):
             self._forget(operation.queue)
         if operation.kind not in QUIET:
             self.leases.clear()
         return found
+
+    def _judge(self, operation: Operation, answer: Plain, now: datetime) -> Broken | None:
+        if isinstance(operation, Pop):
+            return self._pop(operation, answer)
+        if isinstance(operation, PopTwice):
+            return self._pop_twice(operation, answer)
+        if isinstance(operation, AckEach):
+            return self._ack_each(operation, answer, now)
+        if isinstance(operation, Transact):
+            return self._transact(operation, answer)
+        return None
+
+    def _note(self, operation: Operation, answer: Plain) -> None:
+        if is_refused(answer) or answer == "skipped" or _is_lost(answer):
+            return
+        if isinstance(operation, GiveUp):
+            self._given_up(operation, answer)
+        elif isinstance(operation, Settle | AckByName):
+            self._done_by(operation)
 
     def _pop(self, operation: Pop, answer: Plain) -> Broken | None:
         if answer is None or is_refused(answer):
@@ -90,6 +100,9 @@ class Judge:
         if not lost and all(not is_refused(one) for one in answer):
             for one in acks:
                 self._done_by(one)
+        for give_up in (one for one in operation.operations if isinstance(one, GiveUp)):
+            if (give_up.group,) in answer:
+                self._given_up(give_up, (give_up.group,))
         return None
 
     def _transact(self, operation: Transact, answer: Plain) -> Broken | None:
@@ -107,10 +120,9 @@ class Judge:
             return Broken("repeated-transaction", words)
         return None
 
-    def _note_done(self, acks: list[Settle | AckByName], answers: list[Plain]) -> None:
-        for ack, answer in zip(acks, answers, strict=True):
-            if not is_refused(answer) and answer != "skipped" and not _is_lost(answer):
-                self._done_by(ack)
+    def _given_up(self, operation: GiveUp, groups: tuple[str | None, ...]) -> None:
+        for group in groups:
+            self.done[operation.queue, str(group)].add((operation.partition, operation.offset))
 
     def _done_by(self, ack: Settle | AckByName) -> None:
         owner = self.owners.get(ack.label)
