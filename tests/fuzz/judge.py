@@ -66,7 +66,9 @@ class Judge:
             return
         if isinstance(operation, GiveUp):
             self._given_up(operation, answer)
-        elif isinstance(operation, Settle | AckByName):
+        elif isinstance(operation, AckByName) or (
+            isinstance(operation, Settle) and answer[0] == len(operation.completed)
+        ):
             self._done_by(operation)
 
     def _pop(self, operation: Pop, answer: Plain) -> Broken | None:
@@ -129,7 +131,7 @@ class Judge:
         if owner is None:
             return
         if isinstance(ack, Settle):
-            self.done[owner] |= {place for place, status in ack.verdicts if status == "completed"}
+            self.done[owner] |= ack.completed
         elif ack.status == "completed":
             self.done[owner] |= {*ack.places}
 

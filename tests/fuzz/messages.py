@@ -9,7 +9,16 @@ from skep.client.connection import post
 from skep.model.address import partition_id
 from skep.model.operation import Operation as Part, Status
 from skep.wire.ack import WIRE_STATUS, AckBatchBody, AckBody, Acked, AckItem
-from skep.wire.paths import API
+from skep.wire.paths import API, TRANSACTION
+from skep.wire.problem import from_problem
+from skep.wire.push import from_drafts
+from skep.wire.transaction import (
+    AckOperation,
+    PushOperation,
+    TransactionAnswer,
+    TransactionBody,
+    WireOperation,
+)
 from tests.fuzz.operation import (
     Held,
     Operation,
@@ -182,6 +191,10 @@ class Settle(Operation):
         ]
         return cls(held.label, tuple(some))
 
+    @property
+    def completed(self) -> set[tuple[str, int]]:
+        return {place for place, status in self.verdicts if status == "completed"}
+
     async def apply(self, seat: Seat) -> Any:
         delivery = delivery_of(seat, self.label)
         messages = messages_at(delivery, [place for place, _ in self.verdicts])
@@ -270,8 +283,8 @@ class Transact(Operation):
 
     @classmethod
     def draw(cls, random: Random, world: World) -> Self | None:
-        known = [one for one in world.keyed if isinstance(one, cls)]
-        if known and random.random() < 0.4:
+        known = [one for one in world.keyed if type(one) is cls]
+        if known and random.random() < 0.5:
             return random.choice(known)
         held = world.delivery(random) if random.random() < 0.8 else None
         return cls(
@@ -302,4 +315,38 @@ class Transact(Operation):
             world.keyed.append(self)
 
 
-OPERATIONS = (PushSome, Pop, AckAll, Settle, AckByName, ExtendLease, Transact)
+@dataclass(frozen=True)
+class TransactByName(Transact):
+    """The same with messages named by transaction id, as Queen's clients do."""
+
+    kind = "transact-by-name"
+
+    @classmethod
+    def draw(cls, random: Random, world: World) -> Self | None:
+        found = super().draw(random, world)
+        return found if found and found.places else None
+
+    async def apply(self, seat: Seat) -> Any:
+        delivery = delivery_of(seat, self.label or "")
+        acks: list[WireOperation] = [
+            AckOperation(
+                transaction_id=message.transaction_id,
+                partition_id=partition_id(message.partition_number),
+                lease_id=delivery.lease_id,
+            )
+            for message in messages_at(delivery, self.places or ())
+        ]
+        push = PushOperation(items=from_drafts(self.queue, self.drafts))
+        body = TransactionBody(operations=[*acks, push], idempotency_key=self.key)
+        answer = await seat.client.connection.send(post(TRANSACTION, body, repeatable=False))
+        done = answer.decode(TransactionAnswer)
+        if done.problem is not None:
+            raise from_problem(done.problem)
+        return done
+
+    def normal(self, answer: Any) -> Plain:
+        results = tuple((one.type, one.success, one.offset, one.status) for one in answer.results)
+        return results[-len(self.drafts) :], results[: -len(self.drafts)], answer.repeated
+
+
+OPERATIONS = (PushSome, Pop, AckAll, Settle, AckByName, ExtendLease, Transact, TransactByName)

@@ -17,6 +17,7 @@ PAGE = 1000
 @dataclass(frozen=True)
 class Configure(Operation):
     kind = "configure"
+    weight = 3
 
     queue: str
     options: tuple[tuple[str, Any], ...]
@@ -67,7 +68,6 @@ class DeleteQueue(Operation):
 @dataclass(frozen=True)
 class Clear(Operation):
     kind = "clear"
-    weight = 1
 
     queue: str
     partition: str | None

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -14,14 +14,16 @@ from tests.fuzz.shrinking import shrink
 DIFFERENTIAL, CONCURRENT = "differential", "concurrent"
 SLICE = 15.0
 """Seconds of differential rounds between two concurrent ones."""
+EXAMPLES = 3
+"""Rounds that are named for each rule."""
 
 
 @dataclass
 class Found:
     """A rule that was broken: how often, and where it was seen first."""
 
-    count: int
-    seed: str
+    count: int = 0
+    seeds: list[str] = field(default_factory=list)
 
 
 class Search:
@@ -78,7 +80,7 @@ class Search:
                 print(f"{rounds} {kind} rounds, {self._requests[kind]} requests, {rate:.0f}/s")
         for rule, found in sorted(self._found.items(), key=lambda item: -item[1].count):
             note = " (ignored)" if self._is_ignored(rule) else ""
-            print(f"{found.count:6}  {rule}{note}  first in round {found.seed}")
+            print(f"{found.count:6}  {rule}{note}  in {' '.join(found.seeds)}")
 
     def _play_differential(self, seed: str) -> None:
         played = differential.play(seed)
@@ -116,8 +118,10 @@ class Search:
 
     def _note(self, rule: str, seed: str) -> bool:
         """Count a failure; whether it is the first of its rule, and to be shown."""
-        found = self._found.setdefault(rule, Found(0, seed))
+        found = self._found.setdefault(rule, Found())
         found.count += 1
+        if found.count <= EXAMPLES:
+            found.seeds.append(seed)
         return found.count == 1 and not self._is_ignored(rule)
 
     def _is_ignored(self, rule: str) -> bool:
