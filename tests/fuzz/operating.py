@@ -14,6 +14,12 @@ PATIENCE = 5.0
 PAGE = 1000
 
 
+def can_be_full(world: World) -> bool:
+    """Whether queues have a limit; what was kept aside for one would wait for real time."""
+    kinds = world.options.kinds
+    return Configure.kind in kinds and Maintain.kind not in kinds
+
+
 @dataclass(frozen=True)
 class Configure(Operation):
     kind = "configure"
@@ -24,15 +30,14 @@ class Configure(Operation):
 
     @classmethod
     def draw(cls, random: Random, world: World) -> Self:
-        # Kept aside messages of a queue that is full or encrypted wait for real time to pass.
-        calm = Maintain.kind in world.options.kinds
+        can_encrypt = world.options.encryption and Maintain.kind not in world.options.kinds
         options: dict[str, Any] = {
             "lease_time": random.choice(world.options.lease_seconds),
             "retry_limit": random.choice([0, 1, 3]),
             "retry_delay": random.choice([0, 1000]),
-            "max_size": 0 if calm else random.choice([0, 0, 5, 40]),
+            "max_size": random.choice([0, 0, 5, 40]) if can_be_full(world) else 0,
             "delayed_processing": random.choice([0, 0, 0, 2]),
-            "encryption_enabled": world.options.encryption and not calm and random.random() < 0.5,
+            "encryption_enabled": can_encrypt and random.random() < 0.5,
         }
         if world.options.retention:
             options |= {

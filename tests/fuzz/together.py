@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Self
 
 from tests.fuzz.messages import AckByName, Pop, PushSome, Settle, Transact, draw_drafts
-from tests.fuzz.operating import Clear, GiveUp
+from tests.fuzz.operating import Clear, GiveUp, can_be_full
 from tests.fuzz.operation import Operation, Plain, World, outcome
 from tests.fuzz.place import Seat
 
@@ -90,12 +90,14 @@ class PopTwice(Together):
 
 @dataclass(frozen=True)
 class PushEverywhere(Together):
-    """A push to each partition."""
+    """A push to each partition, unless the queue may be full: then who comes last is refused."""
 
     kind = "push-everywhere"
 
     @classmethod
-    def draw(cls, random: Random, world: World) -> Self:
+    def draw(cls, random: Random, world: World) -> Self | None:
+        if can_be_full(world):
+            return None
         queue = random.choice(world.options.queues)
         return cls(
             tuple(
