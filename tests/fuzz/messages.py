@@ -33,7 +33,6 @@ from tests.fuzz.operation import (
 )
 from tests.fuzz.place import Seat
 
-STATUSES: tuple[Status, ...] = ("completed", "completed", "failed", "retry", "dead_letter")
 PAYLOADS = (b"{}", b'{"n":1.10}', b'"\\u0000"', b"[18446744073709551616]", b"\xff\x00\xfe", b"")
 EVERYTHING = 1000
 
@@ -157,7 +156,7 @@ class AckAll(Operation):
     @classmethod
     def draw(cls, random: Random, world: World) -> Self | None:
         held = world.delivery(random)
-        return cls(held.label, random.choice(STATUSES)) if held else None
+        return cls(held.label, world.verdict(random, held.label)) if held else None
 
     async def apply(self, seat: Seat) -> Any:
         return await seat.client.settle_all(
@@ -184,9 +183,9 @@ class Settle(Operation):
         if held is None:
             return None
         alike = random.random() < 0.6
-        status = random.choice(STATUSES)
+        status = world.verdict(random, held.label)
         some = [
-            (place, status if alike else random.choice(STATUSES))
+            (place, status if alike else world.verdict(random, held.label))
             for place in world.some(random, held)
         ]
         return cls(held.label, tuple(some))
@@ -224,7 +223,9 @@ class AckByName(Operation):
     @classmethod
     def draw(cls, random: Random, world: World) -> Self | None:
         held = world.delivery(random)
-        return cls(held.label, world.some(random, held), random.choice(STATUSES)) if held else None
+        if held is None:
+            return None
+        return cls(held.label, world.some(random, held), world.verdict(random, held.label))
 
     async def apply(self, seat: Seat) -> Any:
         delivery = delivery_of(seat, self.label)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 from skep import Delivery, Draft, Message, Settlement
 from skep.errors import SkepError
 from skep.model.message import Receipt
+from skep.model.operation import Status
 from tests.fuzz.options import Options
 from tests.fuzz.place import Place, Seat
 
@@ -18,6 +19,9 @@ _RANDOM = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 Plain: TypeAlias = Any
 """An answer without what may differ between stores: ids, numbers, the order of partitions."""
+
+
+STATUSES: tuple[Status, ...] = ("completed", "completed", "failed", "retry", "dead_letter")
 
 
 class Skipped(Exception):
@@ -41,6 +45,8 @@ class World:
     deliveries: list[Held] = field(default_factory=list)
     pushed: dict[tuple[str, str], int] = field(default_factory=dict)
     keyed: "list[Operation]" = field(default_factory=list)
+    refused: set[str] = field(default_factory=set)
+    """Labels of deliveries of which something was said to have failed."""
     drawn: int = 0
 
     def label(self, letter: str) -> str:
@@ -53,6 +59,13 @@ class World:
             return None
         recent = self.deliveries[-3:] if random.random() < 0.8 else self.deliveries
         return random.choice(recent)
+
+    def verdict(self, random: Random, label: str) -> Status:
+        """What is said of a message of a delivery."""
+        status = random.choice(STATUSES)
+        if status != "completed":
+            self.refused.add(label)
+        return status
 
     def some(self, random: Random, held: Held) -> tuple[tuple[str, int], ...]:
         """Some messages of a delivery, in any order."""

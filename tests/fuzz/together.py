@@ -32,7 +32,10 @@ class Together(Operation):
 
 @dataclass(frozen=True)
 class AckEach(Together):
-    """Every message of a delivery alone, perhaps while another message is given up."""
+    """Every message of a delivery alone, perhaps while another message is given up.
+
+    Where one of them failed before, the order matters: the last ack decides about it.
+    """
 
     kind = "ack-each"
     weight = 4
@@ -40,7 +43,7 @@ class AckEach(Together):
     @classmethod
     def draw(cls, random: Random, world: World) -> Self | None:
         held = world.delivery(random)
-        if held is None:
+        if held is None or held.label in world.refused:
             return None
         acks: list[Operation]
         if random.random() < 0.5:
