@@ -2,7 +2,9 @@
 
 import argparse
 import logging
+import signal
 import sys
+from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 from tempfile import mkdtemp
@@ -18,6 +20,8 @@ def main() -> int:
         sys.stdout.reconfigure(line_buffering=True)
     # What the servers log about faults that were injected would bury what was found.
     logging.disable(logging.CRITICAL)
+    # What was started is ended, too, if this process is told to stop.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     kept = Path(asked.keep or mkdtemp(prefix="skep-fuzz-"))
     kinds = [asked.only] if asked.only else [DIFFERENTIAL, CONCURRENT]
     search = Search(kept, ignored=asked.ignore, keep_going=asked.keep_going)
@@ -29,6 +33,8 @@ def main() -> int:
     finally:
         close_databases()
         close_cluster()
+        with suppress(OSError):
+            kept.rmdir()  # nothing is kept in it
     search.summarise()
     return int(search.failed)
 

@@ -1,6 +1,7 @@
 """Rounds until the time is over, and what they found, by rule."""
 
 import time
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -66,10 +67,14 @@ class Search:
         """One round, drawn from its own seed alone."""
         kind = CONCURRENT if seed.rpartition("-")[2].startswith("c") else DIFFERENTIAL
         began = time.monotonic()
-        if kind == CONCURRENT:
-            self._play_concurrent(seed)
-        else:
-            self._play_differential(seed)
+        try:
+            if kind == CONCURRENT:
+                self._play_concurrent(seed)
+            else:
+                self._play_differential(seed)
+        except Exception as error:
+            if self._note(f"{kind}.{type(error).__name__}", seed):
+                print(f"\nround {seed} ended early:\n{traceback.format_exc()}")
         self._rounds[kind] += 1
         self._seconds[kind] += time.monotonic() - began
 
