@@ -35,11 +35,15 @@ class Breaking:
 
     async def strike(self, fault: str) -> None:
         server = self._random.choice(self._servers)
-        if fault == "kill":
+        workers = children(server.pid)
+        if fault == "kill" and workers:
+            os.kill(self._random.choice(workers), signal.SIGKILL)
+        elif fault == "kill":
             await asyncio.to_thread(server.end, signal.SIGKILL)
             await asyncio.to_thread(server.start)
         elif fault == "stop":
-            await _pause([server.pid], self._lease_seconds * 1.3)
+            stopped = self._random.choice(workers or [server.pid])
+            await _pause([stopped], self._lease_seconds * 1.3)
         elif self._cluster is not None:
             await self._strike_database(self._cluster, fault)
 

@@ -211,7 +211,12 @@ class _Stage:
         keys = self._place / "keys"
         keys.write_text(f"k1:{bytes(range(32)).hex()}\n")
         servers = [
-            ServerProcess(store, SKEP_ENCRYPTION_KEYS=str(keys), SKEP_LOG_LEVEL="critical")
+            ServerProcess(
+                store,
+                *("--workers", str(options.workers)) if options.workers > 1 else (),
+                SKEP_ENCRYPTION_KEYS=str(keys),
+                SKEP_LOG_LEVEL="critical",
+            )
             for _ in range(options.servers)
         ]
         try:

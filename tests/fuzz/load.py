@@ -18,6 +18,8 @@ LOAD_SECONDS = 3.0
 class LoadOptions:
     store: str
     servers: int
+    workers: int
+    """Processes that one server has on its port."""
     lease_seconds: int
     batches: Sequence[int]
     partitions: Sequence[str]
@@ -38,10 +40,12 @@ class LoadOptions:
     @classmethod
     def draw(cls, random: Random) -> Self:
         store = random.choice(["rocksdb", "postgres", "postgres"])
+        servers = 1 if store == "rocksdb" else random.choice([1, 2, 2, 3])
         possible = SERVER_FAULTS if store == "rocksdb" else (*SERVER_FAULTS, *DATABASE_FAULTS)
         return cls(
             store=store,
-            servers=1 if store == "rocksdb" else random.choice([1, 2, 2, 3]),
+            servers=servers,
+            workers=2 if store == "postgres" and servers == 1 and random.random() < 0.7 else 1,
             lease_seconds=random.choice([1, 2]),
             batches=random.choice([(1,), (1, 10), (5, 30)]),
             partitions=[f"p{n}" for n in range(random.choice([1, 3, 12]))],
