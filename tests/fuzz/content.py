@@ -75,6 +75,8 @@ ASPECTS: tuple[Callable[[PlainClient, str], Awaitable[Plain]], ...] = (
     letters,
 )
 _BY_NAME = {aspect.__name__: aspect for aspect in ASPECTS}
+STORED = "encrypted"
+"""An aspect that no server shows: whether what is stored can be read by who has the disk."""
 
 
 @dataclass(frozen=True)
@@ -87,31 +89,35 @@ class Look(Operation):
     queue: str
     aspect: str
 
+    @property
+    def name(self) -> str:
+        return f"{self.kind}.{self.aspect}"
+
     @classmethod
     def draw(cls, random: Random, world: World) -> Self:
-        return cls(random.choice(world.options.queues), random.choice([*_BY_NAME]))
+        return cls(random.choice(world.options.queues), random.choice([*_BY_NAME, STORED]))
 
     async def apply(self, seat: Seat) -> Any:
+        if self.aspect == STORED:
+            return await encrypted(seat.server.broker._store, self.queue)
         return await _BY_NAME[self.aspect](seat.client, self.queue)
 
 
 async def content(seat: Seat, queues: Sequence[str]) -> dict[str, Plain]:
     """All aspects of all queues as one server shows them, and how they are stored."""
-    found = {
+    return {
         f"{queue}.{aspect}": await outcome(Look(queue, aspect), seat)
         for queue in queues
-        for aspect in _BY_NAME
+        for aspect in (*_BY_NAME, STORED)
     }
-    found["encrypted"] = await encrypted(seat.server.broker._store, queues)
-    return found
 
 
-async def encrypted(store: Store, queues: Sequence[str]) -> Plain:
+async def encrypted(store: Store, name: str) -> Plain:
     """Which of the stored messages are encrypted; nobody who reads them can see that."""
     found = [
-        (queue.name, partition.name, segment.start + index)
+        (partition.name, segment.start + index)
         for queue in await store.queues()
-        if queue.name in queues
+        if queue.name == name
         for partition in await store.partitions(queue.number)
         for segment in await store.read(
             partition.number, partition.start, messages=PAGE, size=1 << 30

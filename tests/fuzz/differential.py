@@ -104,7 +104,7 @@ class _Runner:
         for place, answer in zip(self._places[1:], answers[1:], strict=True):
             if answer != answers[0]:
                 pair = answers[0], answer
-                rule = f"{place.name}.{step.operation.kind}.{step.operation.difference(*pair)}"
+                rule = f"{place.name}.{step.operation.name}.{step.operation.difference(*pair)}"
                 return self._difference(rule, _explain(step, place.name, *pair))
         return None
 

@@ -15,9 +15,13 @@ PAGE = 1000
 
 
 def can_be_full(world: World) -> bool:
-    """Whether queues have a limit; what was kept aside for one would wait for real time."""
+    """Whether queues have a limit; what was kept aside for one would wait for real time.
+
+    Encrypted queues have none, so that a limit that is not kept does not hide what is stored.
+    """
     kinds = world.options.kinds
-    return Configure.kind in kinds and Maintain.kind not in kinds
+    limited = Configure.kind in kinds and Maintain.kind not in kinds
+    return limited and not world.options.encryption
 
 
 @dataclass(frozen=True)

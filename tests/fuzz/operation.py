@@ -78,6 +78,11 @@ class Operation(ABC):
     kind: ClassVar[str]
     weight: ClassVar[int] = 2
 
+    @property
+    def name(self) -> str:
+        """What it is called where failures are grouped."""
+        return self.kind
+
     @classmethod
     @abstractmethod
     def draw(cls, random: Random, world: World) -> Self | None:

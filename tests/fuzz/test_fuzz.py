@@ -33,7 +33,7 @@ def test_clients_of_several_servers_see_no_promise_broken(tmp_path: Path) -> Non
     search = Search(tmp_path, ignored=KNOWN)
 
     try:
-        search.play("suite-c1")
+        search.play("suite-c4")
     finally:
         close_cluster()
 
