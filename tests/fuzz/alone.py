@@ -18,6 +18,8 @@ GROUP = "own"
 LEASE_SECONDS = 300
 """Longer than any fault."""
 MANY = 7
+REST = 0.2
+"""Seconds after which every server has heard of everything."""
 
 
 class Abandoned(Exception):
@@ -111,6 +113,7 @@ class Alone:
     async def _recreate(self) -> None:
         await self._push(2)
         await self._pop(2)
+        await asyncio.sleep(REST)
         await self._expect(
             "deleted", lambda: self._servers.queues.delete(self._name), lambda _: "deleted"
         )
