@@ -38,7 +38,7 @@ class Servers:
     async def steps(
         self, start: Position, end: Position, some: Some = EVERYTHING, *, in_order: bool = True
     ) -> list[Step]:
-        number = self.first.queues.get("orders").number
+        number = (await self.first.queues.get("orders")).number
         begun = start.queues["orders"].lanes
         ranges = [
             Range(lane, begun.get(lane, 0), head)
@@ -210,7 +210,7 @@ async def test_a_limited_batch_passes_over_what_retention_removed(servers: Serve
 
 async def test_a_lane_that_is_asked_for_twice_cannot_be_in_order(servers: Servers) -> None:
     await servers.push(0, drafts(4))
-    number = servers.first.queues.get("orders").number
+    number = (await servers.first.queues.get("orders")).number
     (lane,) = (await servers.look()).heads.queues["orders"].lanes
     twice = [Range(lane, 0, 1), Range(lane, 2, 3)]
 
@@ -224,7 +224,7 @@ async def test_what_was_never_committed_is_refused_and_not_taken_for_removed(
     servers: Servers,
 ) -> None:
     await servers.push(0, drafts(4))
-    number = servers.first.queues.get("orders").number
+    number = (await servers.first.queues.get("orders")).number
     (lane,) = (await servers.look()).heads.queues["orders"].lanes
 
     for beyond in (Range(lane, 0, 5), Range(lane + 7, 0, 1)):

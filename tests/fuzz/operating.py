@@ -234,7 +234,7 @@ class Maintain(Operation):
         state = await seat.client.maintenance.set_pushing(self.on)
         if not self.on:
             async with asyncio.timeout(PATIENCE):
-                while seat.server.broker.maintenance.laying_aside:  # noqa: ASYNC110 - no event
+                while seat.server.broker.maintenance.buffers:  # noqa: ASYNC110 - no event
                     await asyncio.sleep(0.001)
         return state.pushing
 

@@ -14,14 +14,12 @@ from tests.fuzz.shrinking import shrink
 
 DIFFERENTIAL = 20
 """Rounds."""
-KNOWN = ("postgres.*", "*.live-lease-refused", "*.delivered-again")
-"""Rules that several servers on PostgreSQL, and a give-up beside acks, are known to break."""
 
 pytestmark = pytest.mark.xdist_group("killed")
 
 
 def test_every_store_gives_the_same_answers(tmp_path: Path) -> None:
-    search = Search(tmp_path, ignored=KNOWN)
+    search = Search(tmp_path)
 
     for number in range(DIFFERENTIAL):
         search.play(f"suite-d{number}")
@@ -30,7 +28,7 @@ def test_every_store_gives_the_same_answers(tmp_path: Path) -> None:
 
 
 def test_clients_of_several_servers_see_no_promise_broken(tmp_path: Path) -> None:
-    search = Search(tmp_path, ignored=KNOWN)
+    search = Search(tmp_path)
 
     try:
         search.play("suite-c4")
