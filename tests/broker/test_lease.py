@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from skep import Broker
+from skep import Broker, Verdict
 from skep.errors import LeaseLost
 from skep.model.names import QUEUE_MODE
 from skep.testing.clock import ManualClock
@@ -478,3 +478,16 @@ async def test_when_a_lease_of_several_partitions_expires_only_what_is_open_come
     again = await pop(queue, batch=4, partitions=2)
 
     assert places(again) == [("bob", 0)]
+
+
+async def test_what_the_holder_has_given_back_is_not_settled_by_a_later_ack(queue: Broker) -> None:
+    await queue.push("orders", [*drafts(2, "alice"), *drafts(1, "bob")])
+    delivery = await pop(queue, batch=3, partitions=2)
+    back = of(delivery, "alice")[0]
+    await queue.settle(delivery, [Verdict(back.partition_number, back.offset, "retry")])
+
+    with pytest.raises(LeaseLost):
+        await queue.ack(delivery, of(delivery, "alice"))
+
+    assert (await queue.ack(delivery)).completed == 1
+    assert await backlogs(queue) == {"alice": 2, "bob": 0}

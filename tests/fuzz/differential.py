@@ -56,7 +56,8 @@ def play(seed: str) -> Round:
             step = _draw(random, world)
             steps.append(step)
             if found := runner.take(step, world):
-                return Round(options, steps, found, runner.requests)
+                difference = None if found is PARTED else found
+                return Round(options, steps, difference, runner.requests)
         return Round(options, steps, runner.compare_contents(), runner.requests)
 
 
@@ -67,7 +68,7 @@ def replay(options: Options, steps: Sequence[Step]) -> Difference | None:
         runner = _Runner(all_places, options)
         for step in steps:
             if found := runner.take(step, world):
-                return found
+                return None if found is PARTED else found
         return runner.compare_contents()
 
 
@@ -79,6 +80,9 @@ def _draw(random: Random, world: World) -> Step:
         operation = kind.draw(random, world)
         if operation is not None:
             return Step(operation, random.randrange(world.options.servers))
+
+
+PARTED = Difference("", "the stores have parted ways without a fault", 0)
 
 
 class _Runner:
@@ -103,6 +107,8 @@ class _Runner:
                 return self._difference(f"{judge.store}.{broken.rule}", broken.explanation)
         for place, answer in zip(self._places[1:], answers[1:], strict=True):
             if answer != answers[0]:
+                if step.operation.parts(answers[0], answer):
+                    return PARTED
                 pair = answers[0], answer
                 rule = f"{place.name}.{step.operation.name}.{step.operation.difference(*pair)}"
                 return self._difference(rule, _explain(step, place.name, *pair))

@@ -77,6 +77,8 @@ class Operation(ABC):
 
     kind: ClassVar[str]
     weight: ClassVar[int] = 2
+    alike: ClassVar[frozenset[str]] = frozenset()
+    """Refusals of which several may apply at once: which is named is left open."""
 
     @property
     def name(self) -> str:
@@ -94,6 +96,10 @@ class Operation(ABC):
 
     def normal(self, answer: Any) -> Plain:
         return answer
+
+    def parts(self, expected: Plain, actual: Plain) -> bool:
+        """Whether the answers differ for a reason that is no fault: the round ends there."""
+        return False
 
     def difference(self, expected: Plain, actual: Plain) -> str:
         """How two answers differ, in a word that other differences of the same cause share."""
@@ -145,6 +151,8 @@ async def outcome(operation: Operation, seat: Seat) -> Plain:
     except Skipped:
         return "skipped"
     except SkepError as error:
+        if type(error).__name__ in operation.alike:
+            return "refused", "|".join(sorted(operation.alike)), None
         return plain_error(error)
 
 

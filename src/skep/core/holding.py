@@ -76,18 +76,22 @@ class Holdings:
         if old == new:
             return
         if old is not None:
-            self.end(old, held, own=own)
+            self.end(old, held, own=own, given_back=after.comes_again)
         if new is not None:
             self._leases.setdefault(new, _Holding()).places[held] = UNKNOWN
 
-    def end(self, lease_id: LeaseId, held: Held, *, own: bool) -> None:
+    def end(self, lease_id: LeaseId, held: Held, *, own: bool, given_back: bool = False) -> None:
+        """A lease holds a partition no more, because of its ``own`` holder or of another.
+
+        What its holder has given back comes again, so it is not settled.
+        """
         holding = self._leases.get(lease_id)
         if holding is None:
             return
         holding.places.pop(held, None)
-        if own:
-            holding.settled.add(held[1].number)
-        else:
+        if not own:
             holding.broken = True
+        elif not given_back:
+            holding.settled.add(held[1].number)
         if not holding.places:
             del self._leases[lease_id]
