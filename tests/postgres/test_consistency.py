@@ -411,3 +411,73 @@ async def test_retention_that_was_disabled_elsewhere_removes_nothing(a: Broker, 
     await b._sweeper.sweep(int(later.timestamp() * 1_000_000))
 
     assert await left(a) == [b"0", b"1", b"2"]
+
+
+# Lanes that change hands.
+
+
+LIVE = "SELECT expires_at > now() FROM queen.lane"
+
+
+async def expire_lanes(sql: asyncpg.Connection) -> None:
+    """As if every server had been silent for longer than its lane is leased."""
+    await sql.execute("UPDATE queen.lane SET expires_at = '-infinity'")
+
+
+async def test_a_server_hears_of_the_server_that_took_its_lane(
+    url: str, a: Broker, sql: asyncpg.Connection
+) -> None:
+    await a.push("orders", drafts(1))
+    await expire_lanes(sql)
+    async with server(url) as heir:
+        assert heir._store.lane == a._store.lane
+        await heir.push("orders", drafts(4, 1))
+        await heir.push("payments", drafts(2))
+
+        assert len((await pop(a)).messages) == 5
+        assert (await a.queues.stats("payments")).depth == 2
+
+
+async def test_a_server_that_regains_its_lane_knows_what_its_holder_did_meanwhile(
+    url: str, a: Broker, sql: asyncpg.Connection
+) -> None:
+    await a.push("orders", drafts(1))
+    lane = a._store.lane
+    await expire_lanes(sql)
+    async with server(url) as heir:
+        await heir.push("orders", drafts(8, 1))
+        await heir.push("payments", drafts(3))
+
+    await a.push("invoices", drafts(1))
+
+    assert a._store.lane == lane
+    assert len((await pop(a)).messages) == 9
+    assert (await a.queues.stats("payments")).depth == 3
+
+
+async def test_events_that_were_deleted_unheard_are_noticed_on_the_own_lane_too(
+    url: str, a: Broker, sql: asyncpg.Connection
+) -> None:
+    await a.push("orders", drafts(1))
+    await expire_lanes(sql)
+    async with server(url) as heir:
+        await heir.push("orders", drafts(8, 1))
+    await a.push("invoices", drafts(1))
+    await sql.execute("DELETE FROM queen.news WHERE number < (SELECT max(number) FROM queen.news)")
+
+    assert len((await pop(a)).messages) == 9
+
+
+async def test_an_idle_server_keeps_its_lane(
+    url: str, sql: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skep.store.postgres.lane._RENEW_AFTER", 0)
+    async with Broker(PostgresStore(url), sweep_interval=None, follow_interval=0.01) as idle:
+        await expire_lanes(sql)
+
+        async with asyncio.timeout(10):
+            while not await sql.fetchval(LIVE):  # noqa: ASYNC110 - nobody announces it
+                await asyncio.sleep(0.01)
+
+        assert await sql.fetchval("SELECT count(*) FROM queen.lane") == 1
+        assert idle._store.lane == 0

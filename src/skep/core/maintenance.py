@@ -82,7 +82,7 @@ class Maintenance:
         self._consumer = consumer
         self._limits = limits
         self._draining: asyncio.Task[None] | None = None
-        following.when_changed(SPACE, self.load)
+        following.when_changed(SPACE, self._reload)
 
     @property
     def pushing(self) -> bool:
@@ -113,6 +113,14 @@ class Maintenance:
         if not self._mode.buffers and self.buffered:
             # A version that did not know the delivery as a mode of its own left it.
             await self._put(PUSHING, PushMode.DRAINING.value)
+        self._start_draining()
+
+    async def _reload(self) -> None:
+        """Another server changed the mode. Nothing is committed here: commits wait for events."""
+        await self._mode.load()
+        self._start_draining()
+
+    def _start_draining(self) -> None:
         if self._mode.push is PushMode.DRAINING and self._draining is None:
             self._draining = asyncio.create_task(self._drain())
 
@@ -130,7 +138,7 @@ class Maintenance:
             await self._put(PUSHING, PushMode.DRAINING.value)
             if await self._finish():
                 return
-        await self.load()
+        self._start_draining()
 
     async def set_popping(self, on: bool) -> None:
         await self._put(POPPING, b"on" if on else None)
