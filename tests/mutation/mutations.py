@@ -78,7 +78,7 @@ MUTATIONS = (
         (
             Change(
                 "store/round.py",
-                "        if (current.revision if current else NO_STATE) != update.expected:\n"
+                "        elif current.version != version or current.token != token:\n"
                 "            return Stale()\n",
                 "",
             ),
@@ -176,8 +176,8 @@ MUTATIONS = (
         (
             Change(
                 "store/round.py",
-                "        if (current.revision if current else NO_STATE) != update.expected:\n",
-                "        if (current.version if current else 0) != update.expected.version:\n",
+                "        elif current.version != version or current.token != token:\n",
+                "        elif current.version != version:\n",
             ),
         ),
     ),

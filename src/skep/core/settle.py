@@ -50,6 +50,8 @@ class Plan:
         self._leases[held] = lease
 
     def give_up(self, group: GroupState, partition: PartitionState, dead: list[Failure]) -> None:
+        if not dead:
+            return
         attempts = group.latest(partition).attempt
         self.dead_letters += (
             group.give_up(partition, failure.offset, error=failure.error, attempts=attempts)
@@ -70,17 +72,18 @@ class Plan:
             )
             updates.append(update)
             self._links.append((group, partition, group.submit(partition, update.state)))
-        settled = {group.queue.versions[0] for group, _ in self._states}
-        pushed = {version for push in self.pushes for version in push.queues}
+        queues = {group.queue.versions[0] for group, _ in self._states}
+        if self.pushes:
+            queues.update(version for push in self.pushes for version in push.queues)
         return Change(
-            appends=tuple(append for push in self.pushes for append in push.appends),
+            appends=tuple([append for push in self.pushes for append in push.appends]),
             consumers=tuple(updates),
             dead_letters=tuple(self.dead_letters),
             entries=tuple(self.entries),
             key=key,
-            queues=tuple(settled | pushed),
+            queues=tuple(queues),
             based_on=based_on,
-            capacity=self._capacity(),
+            capacity=self._capacity() if self.pushes else (),
         )
 
     def _capacity(self) -> tuple[Capacity, ...]:

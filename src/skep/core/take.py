@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from uuid import uuid4
 
 from skep.core import lease as leases
@@ -12,9 +12,9 @@ from skep.core.committer import Committer
 from skep.core.evict import Evicting
 from skep.core.limits import Limits
 from skep.core.mode import NORMAL_POP, MaintenanceMode
-from skep.core.state import GroupState, PartitionState
+from skep.core.state import GroupState, PartitionState, QueueState
 from skep.errors import Corrupted, EncryptionUnavailable, LeaseLost, SkepError
-from skep.model.change import Applied, Change, Outcome
+from skep.model.change import Applied, Change, Outcome, QueueVersion
 from skep.model.message import Delivery
 from skep.model.names import RESERVED, SECOND, LeaseId, to_datetime
 from skep.store.clock import Clock
@@ -50,7 +50,7 @@ class Taking:
         goes first.
         """
         while True:
-            if self._mode.pops_paused and not _are_reserved(groups):
+            if self._mode.pops_paused and not (groups and _is_reserved(groups[0].queue)):
                 return None
             lease_id = LeaseId(str(uuid4()))
             claims: list[Claim] = []
@@ -145,12 +145,15 @@ class Taking:
             self._catalogue.holdings.note(lease_id, (claim.group, claim.partition), claim.ages)
 
     async def _commit(self, claims: list[Claim], lease_id: LeaseId) -> Outcome:
-        groups = [claim.group for claim in claims]
+        queue = claims[0].group.queue
+        queues: tuple[QueueVersion, ...] = queue.versions
+        if any(claim.group.queue is not queue for claim in claims):
+            queues = tuple({claim.group.queue.versions[0] for claim in claims})
         submitted = self._committer.submit(
             Change(
-                consumers=tuple(claim.update for claim in claims),
-                queues=tuple({group.queue.versions[0] for group in groups}),
-                based_on=() if _are_reserved(groups) else NORMAL_POP,
+                consumers=tuple([claim.update for claim in claims]),
+                queues=queues,
+                based_on=() if _is_reserved(queue) else NORMAL_POP,
             )
         )
         try:
@@ -176,9 +179,9 @@ class Taking:
             self._catalogue.scheduler.refresh(group, partition)
 
 
-def _are_reserved(groups: Sequence[GroupState]) -> bool:
-    """Whether pops are of our own queues, which are never paused."""
-    return bool(groups) and groups[0].queue.config.name.startswith(RESERVED)
+def _is_reserved(queue: QueueState) -> bool:
+    """Whether a queue is one of our own, whose pops are never paused."""
+    return queue.config.name.startswith(RESERVED)
 
 
 def _delivery(claims: list[Claim]) -> Delivery:

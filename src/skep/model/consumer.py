@@ -1,6 +1,7 @@
 """What a group's state in a partition is made of."""
 
 import os
+from random import Random
 from typing import NamedTuple
 
 import msgspec
@@ -42,9 +43,13 @@ class Revision(NamedTuple):
     token: int
 
 
+_random = Random()
+# Processes that were forked must not draw the same numbers.
+os.register_at_fork(after_in_child=_random.seed)
+
+
 def new_token() -> int:
-    # From the operating system: processes that were forked must not draw the same numbers.
-    return int.from_bytes(os.urandom(8)) >> 1
+    return _random.getrandbits(63)
 
 
 class Consumer(msgspec.Struct, frozen=True, array_like=True, gc=False):

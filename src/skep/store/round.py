@@ -5,7 +5,7 @@ that, and hands the store everything to write at once. It reads all it needs whi
 touches nothing itself: if the write fails, nothing has happened.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 from uuid import UUID
 
@@ -33,7 +33,7 @@ from skep.model.change import (
     Stale,
     Unreadable,
 )
-from skep.model.consumer import Consumer, Revision
+from skep.model.consumer import Consumer
 from skep.model.dead_letter import DeadLetter
 from skep.model.entry import Entry
 from skep.model.names import Instant, LeaseId, Offset
@@ -41,8 +41,6 @@ from skep.model.queue import Partition, Subscription
 from skep.model.segment import DELETED, ENCRYPTED, Segment
 from skep.model.trace import TraceEvent
 from skep.store.tail import Tail
-
-NO_STATE = Revision(0, 0)
 
 
 class Recorded(msgspec.Struct, frozen=True, array_like=True):
@@ -157,18 +155,19 @@ class Round:
             earlier = self.recorded.get(change.key.name) or self._view.recorded(change.key.name)
             if earlier:
                 return earlier.answer(change.key)
-        for refusal in self._refusals(change):
-            if refusal is not None:
-                return refusal
-        return None if self._is_as_read(change) else Stale()
+        return self._refuse_states(change) or (None if self._is_as_read(change) else Stale())
 
-    def _refusals(self, change: Change) -> Iterator[Outcome | None]:
+    def _refuse_states(self, change: Change) -> Outcome | None:
         for basis in change.queues:
-            yield self._refuse_queue(basis)
+            if refusal := self._refuse_queue(basis):
+                return refusal
         for append in change.appends:
-            yield None if self._tail(append) else Gone()
+            if self._tail(append) is None:
+                return Gone()
         for update in change.consumers:
-            yield self._refuse_update(update)
+            if refusal := self._refuse_update(update):
+                return refusal
+        return None
 
     def _refuse_queue(self, basis: QueueVersion) -> Outcome | None:
         version = self._view.queue_version(basis.queue)
@@ -177,10 +176,12 @@ class Round:
         return Gone() if version is None else Reconfigured()
 
     def _is_as_read(self, change: Change) -> bool:
+        for at in change.based_on:
+            if self._entry_version(at.space, at.key) != at.version:
+                return False
         return (
             all(map(self._can_remove, change.removals))
             and all(map(self._is_as_expected, change.entries))
-            and all(self._entry_version(at.space, at.key) == at.version for at in change.based_on)
             and all(map(self._has_room, change.capacity))
             and all(map(self._is_enqueued, change.outbox))
         )
@@ -188,7 +189,11 @@ class Round:
     def _refuse_update(self, update: ConsumerUpdate) -> Outcome | None:
         place = update.queue, update.partition, update.group
         current = self.consumers.get(place) or self._view.consumer(*place)
-        if (current.revision if current else NO_STATE) != update.expected:
+        version, token = update.expected
+        if current is None:
+            if version or token:
+                return Stale()
+        elif current.version != version or current.token != token:
             return Stale()
         subscription = self._view.subscription(update.queue, update.group)
         if subscription is None:
@@ -218,9 +223,10 @@ class Round:
         if place in self.entries:
             mine = self.entries[place]
             return mine.version if mine else 0
-        if place not in self._stored_versions:
-            self._stored_versions[place] = self._view.entry_version(space, key)
-        return self._stored_versions[place]
+        version = self._stored_versions.get(place)
+        if version is None:
+            version = self._stored_versions[place] = self._view.entry_version(space, key)
+        return version
 
     def _has_room(self, capacity: Capacity) -> bool:
         pushed = self._view.pushed(capacity.queue) + self._added.get(capacity.queue, 0)
