@@ -168,6 +168,7 @@ async def test_who_waits_in_vain_gets_the_same_heads(queue: Broker, clock: Manua
     assert await waiting == before
 
 
+@pytest.mark.one_server("what closes is one server")
 async def test_nobody_waits_for_a_broker_that_closes(queue: Broker) -> None:
     await queue.push("orders", drafts(1))
     before = await heads(queue)
@@ -224,6 +225,7 @@ async def test_batches_come_to_the_end_and_stay_there(queue: Broker) -> None:
 # Reading.
 
 
+@pytest.mark.one_server("reads positions of one lane")
 async def test_every_message_is_read_once_in_the_order_of_its_partition(queue: Broker) -> None:
     for first in range(0, 60, 3):
         await queue.push("orders", drafts(3, f"p{first % 4}", first=first))
@@ -237,6 +239,7 @@ async def test_every_message_is_read_once_in_the_order_of_its_partition(queue: B
         assert offsets == list(range(len(offsets)))
 
 
+@pytest.mark.one_server("reads positions of one lane")
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (1, 2), (2, 5), (4, 10), (5, 5)])
 async def test_a_range_begins_and_ends_anywhere(queue: Broker, low: int, high: int) -> None:
     await queue.push("orders", drafts(3))
@@ -269,6 +272,7 @@ async def steps_of(queue: Broker) -> list[Step]:
     return [step async for step in steps]
 
 
+@pytest.mark.one_server("reads positions of one lane")
 async def test_a_step_has_few_messages_if_they_are_large(queue: Broker) -> None:
     await push_large(queue)
     sizes = [sum(map(len, payloads(step.runs))) for step in await steps_of(queue)]
@@ -293,6 +297,7 @@ async def test_everyone_else_has_turns_between_two_steps_whoever_reads(queue: Br
     assert turns >= PATIENCE * sum(map(len, readers))
 
 
+@pytest.mark.one_server("reads positions of one lane")
 async def test_what_retention_removed_is_named(queue: Broker) -> None:
     await queue.push("orders", drafts(3, "alice"))
     await queue.push("orders", drafts(2, "bob"))
@@ -492,6 +497,7 @@ async def test_a_time_to_come_is_refused_or_means_the_end(
     assert behind(await begin(queue, At(at=later, otherwise="latest"))) == 2
 
 
+@pytest.mark.one_server("reads positions of one lane")
 async def test_a_time_is_found_between_what_retention_left(
     queue: Broker, clock: ManualClock
 ) -> None:

@@ -15,7 +15,7 @@ PACKAGE = Path(skep.store.postgres.__file__).parent
 NOBODY = UUID(int=0)
 
 HOT: dict[str, tuple[Any, ...]] = {
-    "lock_partitions": (0, NOBODY, [5, 7]),
+    "lock_partitions": (0, NOBODY, [5, 7], ["maintenance"], [b"h"]),
     "locked_partitions": (0, [5, 7]),
     "look_at_consumers": ([1], ["g"], [5]),
     "known_transaction_ids": ([5, 5], [b"a", b"b"]),
@@ -23,14 +23,18 @@ HOT: dict[str, tuple[Any, ...]] = {
     "lock_dead_letters": ([1], [3]),
     "letters_of_messages": ([5], [0], ["g"]),
     "recorded_outcomes": (["k"],),
-    "replace_consumers": ([1], ["g"], [5], ["s"], [1], []),
+    "replace_consumers": ([1], ["g"], [5], ["s"], [1], [0], []),
     "insert_consumers": ([],),
     "commit_at_once": (
         *(0, NOBODY, [5], [1], [0], [1], [0], []),
-        *([1], ["g"], [5], ["s"], [1], [True], [1], ["g"], ["s"], [], b""),
+        *([1], ["g"], [5], ["s"], [1], [0], ["l"], [1], ["g"], ["s"], []),
+        *([1], [0], ["maintenance"], [b"h"], b""),
     ),
     "tell": (0, NOBODY, b""),
-    "news": ([0, 1], [99_000, 0], 1, 0),
+    "news": ([0, 1], [99_000, 0], NOBODY, False),
+    "queue_versions": ([1],),
+    "entry_versions": (["maintenance"], [b"h"]),
+    "pushed": ([1],),
     "read_outbox": (["full"], 500, 4 << 20, 4 << 20),
     "lock_outbox": ([5, 7],),
     "delete_outbox": ([5, 7],),
@@ -65,7 +69,7 @@ INSERT INTO queen.transaction_id
 SELECT n, sha256(n::text::bytea), 0 FROM generate_series(1, 100000) AS n;
 INSERT INTO queen.subscription VALUES (1, 'g', 's', 'all', NULL, 0);
 INSERT INTO queen.consumer
-SELECT 1, 'g', n, 's', 1, 0, NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0
+SELECT 1, 'g', n, 's', 1, 0, NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0
   FROM generate_series(1, 100000) AS n;
 INSERT INTO queen.dead_letter
 SELECT 1, n, n, 0, 'g', 'e', 1, 0, 'x', NULL, NULL, NULL, 0, false
@@ -74,6 +78,8 @@ INSERT INTO queen.trace_event
 SELECT n, 0, n, 'info', 'x', NULL, NULL, 0, '{}' FROM generate_series(1, 100000) AS n;
 INSERT INTO queen.outbox (queue, payload, failed_at)
 SELECT 'orders', 'x', CASE WHEN n <= 50000 THEN now() END FROM generate_series(1, 100000) AS n;
+INSERT INTO queen.entry
+SELECT 's', sha256(n::text::bytea), 'k' || n, 'x', 1, 0 FROM generate_series(1, 100000) AS n;
 INSERT INTO queen.outcome SELECT 'k' || n, 'x', 'x', 0 FROM generate_series(1, 100000) AS n;
 ANALYZE;
 """

@@ -266,7 +266,7 @@ async def test_an_index_that_cannot_be_read_is_corrupted_for_readers_and_writers
     failures: list[str] = []
     for n in range(0, 1500, 50):
         try:
-            assert await store.find_offset(2, f"t{n}") == n
+            assert await store.find_offset(3, f"t{n}") == n
         except Corrupted as error:
             failures.append(str(error))
 

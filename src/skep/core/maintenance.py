@@ -247,7 +247,7 @@ class Maintenance:
 
 
 def _with_id(draft: Draft) -> Draft:
-    return draft if draft.transaction_id else replace(draft, transaction_id=str(uuid4()))
+    return replace(draft, transaction_id=str(uuid4())) if draft.transaction_id is None else draft
 
 
 def _decode(message: Message) -> _Buffered:

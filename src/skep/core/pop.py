@@ -107,6 +107,9 @@ class Popping:
                 )
             if delivery is not None or self._catalogue.waiting.closed or self._clock.now() >= until:
                 return delivery
+            if any(group.removed for group in groups):
+                # It was found only now that they are gone: there may be others of their names.
+                continue
             sleeper.pass_on()
             await self._catalogue.waiting.park(sleeper, _places(request, groups, only), until)
             if self._catalogue.waiting.closed:

@@ -23,7 +23,7 @@ class Shift:
         self.by = by
 
     def queue(self, queue: Queue) -> Queue:
-        return replace(queue, number=queue.number + self.by)
+        return replace(queue, number=queue.number + self.by, version=queue.version + self.by)
 
     def partition(self, partition: Partition) -> Partition:
         return replace(

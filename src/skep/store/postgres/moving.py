@@ -102,7 +102,7 @@ async def _load_rest(connection: asyncpg.Connection, load: Load) -> None:
 
 def _from_queue(queue: Queue) -> tuple[Any, ...]:
     head = queue.number, queue.name, queue.namespace, queue.task
-    return *head, *rows.from_options(queue.options), queue.created_at
+    return *head, *rows.from_options(queue.options), queue.created_at, queue.version
 
 
 def _from_partition(partition: Partition) -> tuple[Any, ...]:

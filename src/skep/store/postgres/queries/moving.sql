@@ -4,8 +4,9 @@
 INSERT INTO queen.queue (number, name, namespace, task, lease_time, retry_limit, retry_delay,
        priority, max_queue_size, ttl, dead_letter_queue, dlq_after_max_retries,
        delayed_processing, window_buffer, max_wait_time_seconds, retention_enabled,
-       retention_seconds, completed_retention_seconds, encryption_enabled, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20);
+       retention_seconds, completed_retention_seconds, encryption_enabled, created_at, version)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
+        $21);
 
 -- name: load_partitions
 INSERT INTO queen.partition (number, queue, name, created_at, start_offset, end_offset, newest_at)
