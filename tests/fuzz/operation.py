@@ -47,6 +47,8 @@ class World:
     keyed: "list[Operation]" = field(default_factory=list)
     refused: set[str] = field(default_factory=set)
     """Labels of deliveries of which something was said to have failed."""
+    touched: set[str] = field(default_factory=set)
+    """Labels of deliveries that something was asked about."""
     drawn: int = 0
 
     def label(self, letter: str) -> str:
@@ -58,7 +60,18 @@ class World:
         if not self.deliveries:
             return None
         recent = self.deliveries[-3:] if random.random() < 0.8 else self.deliveries
-        return random.choice(recent)
+        held = random.choice(recent)
+        self.touched.add(held.label)
+        return held
+
+    def untouched(self, random: Random) -> Held | None:
+        """A delivery of which nothing is settled yet."""
+        fresh = [held for held in self.deliveries if held.label not in self.touched]
+        if not fresh:
+            return None
+        held = random.choice(fresh)
+        self.touched.add(held.label)
+        return held
 
     def verdict(self, random: Random, label: str) -> Status:
         """What is said of a message of a delivery."""

@@ -34,7 +34,7 @@ class Together(Operation):
 class AckEach(Together):
     """Every message of a delivery alone, perhaps while another message is given up.
 
-    Where one of them failed before, the order matters: the last ack decides about it.
+    Where one of them was settled before, the order matters: so it is a fresh one.
     """
 
     kind = "ack-each"
@@ -42,8 +42,8 @@ class AckEach(Together):
 
     @classmethod
     def draw(cls, random: Random, world: World) -> Self | None:
-        held = world.delivery(random)
-        if held is None or held.label in world.refused:
+        held = world.untouched(random)
+        if held is None:
             return None
         acks: list[Operation]
         if random.random() < 0.5:

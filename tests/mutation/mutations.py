@@ -222,8 +222,9 @@ MUTATIONS = (
             ),
             Change(
                 "store/round.py",
-                "self._entry_version(at.space, at.key) == at.version for at in change.based_on",
-                "at.version >= 0 for at in change.based_on",
+                "            if self._entry_version(at.space, at.key) != at.version:\n"
+                "                return False\n",
+                "            self._entry_version(at.space, at.key)\n",
             ),
         ),
     ),
