@@ -27,6 +27,7 @@ from skep.model.change import (
     Gone,
     Outcome,
     QueueVersion,
+    Stale,
     weight_of,
 )
 from skep.model.message import Draft, Receipt, Receipts
@@ -58,18 +59,22 @@ class Batch:
             raise Invalid("drafts", "must all be of type Draft") from None
         size = self._check_payloads(limits.payload_bytes)
         self._check_ids()
+        self._sent_ids = self.ids
         self.weight = CHANGE_WEIGHT + weight_of(len(drafts), size)
         self.by_partition = _by_partition(names)
 
     def __len__(self) -> int:
         return len(self.payloads)
 
-    def choose_ids(self) -> None:
-        """Give an id to each draft that has none.
+    def choose_ids(self, *, encrypted: bool) -> None:
+        """Give an id to each draft that has none, if they are encrypted.
 
         An encrypted payload is bound to its transaction id, so it needs one before it has a place.
         """
-        self.ids = [chosen or str(uuid4()) for chosen in self.ids]
+        if encrypted:
+            self.ids = [chosen or str(uuid4()) for chosen in self._sent_ids]
+        else:
+            self.ids = self._sent_ids
 
     def receipts(self, appended: Sequence[Appended]) -> Sequence[Receipt]:
         """Where each draft is, in the order in which they were given."""
@@ -166,6 +171,9 @@ class Pushing:
         prepared = self._ready(batch, producer)
         if prepared is None:
             self._committer.check(batch.weight)
+            await self.look_before_creating([batch])
+            if based_on == NORMAL_PUSH and self._mode.buffers:
+                return Stale()
             await self.check(batch)
             prepared = await self.prepare(batch, producer)
         if prepared is None:
@@ -189,6 +197,17 @@ class Pushing:
         if not all(map(queue.partitions.__contains__, batch.by_partition)):
             return None
         return PreparedPush(self._appends(queue, batch, producer), queue.versions)
+
+    async def look_before_creating(self, batches: Sequence[Batch]) -> None:
+        """Catch up with other servers if a queue or a partition has to be created.
+
+        What stands against the push must be known before: nothing is created for a refusal.
+        """
+        for batch in batches:
+            queue = self._catalogue.queues.get(batch.queue)
+            if queue is None or not all(map(queue.partitions.__contains__, batch.by_partition)):
+                await self._following.catch_up()
+                return
 
     async def check(self, batch: Batch, *, beside: int = 0) -> None:
         """Raise what stands against a batch, before anything is created for it.
@@ -240,8 +259,7 @@ class Pushing:
 
     def _appends(self, queue: QueueState, batch: Batch, producer: str | None) -> tuple[Append, ...]:
         number, partitions = queue.config.number, queue.partitions
-        if queue.config.options.encryption_enabled:
-            batch.choose_ids()
+        batch.choose_ids(encrypted=queue.config.options.encryption_enabled)
         return tuple(
             [
                 Append(

@@ -149,8 +149,6 @@ class Transacting:
 
         backoff = Backoff("the same partitions")
         while True:
-            if request.based_on == NORMAL_PUSH:
-                await self._mode.check_normal()
             outcome, settlements = await self._attempt(request, key, build)
             if isinstance(outcome, Applied):
                 if outcome.repeated:
@@ -183,6 +181,9 @@ class Transacting:
 
         What stands against it is found before a queue or a partition is created for it.
         """
+        await self._pushing.look_before_creating(request.batches)
+        if request.based_on == NORMAL_PUSH:
+            await self._mode.check_normal()
         await self._plan(build)
         self._committer.check(sum(batch.weight for batch in request.batches))
         for batch, beside in _counted(request.batches):
