@@ -419,16 +419,18 @@ async def test_retention_that_was_disabled_elsewhere_removes_nothing(a: Broker, 
 LIVE = "SELECT expires_at > now() FROM queen.lane"
 
 
-async def expire_lanes(sql: asyncpg.Connection) -> None:
-    """As if every server had been silent for longer than its lane is leased."""
+async def expire_lanes(sql: asyncpg.Connection, *silent: Broker) -> None:
+    """As if some servers had been silent for longer than their lanes are leased."""
     await sql.execute("UPDATE queen.lane SET expires_at = '-infinity'")
+    for broker in silent:
+        broker._store._alone_until = 0.0  # type: ignore[attr-defined]
 
 
 async def test_a_server_hears_of_the_server_that_took_its_lane(
     url: str, a: Broker, sql: asyncpg.Connection
 ) -> None:
     await a.push("orders", drafts(1))
-    await expire_lanes(sql)
+    await expire_lanes(sql, a)
     async with server(url) as heir:
         assert heir._store.lane == a._store.lane
         await heir.push("orders", drafts(4, 1))
@@ -443,7 +445,7 @@ async def test_a_server_that_regains_its_lane_knows_what_its_holder_did_meanwhil
 ) -> None:
     await a.push("orders", drafts(1))
     lane = a._store.lane
-    await expire_lanes(sql)
+    await expire_lanes(sql, a)
     async with server(url) as heir:
         await heir.push("orders", drafts(8, 1))
         await heir.push("payments", drafts(3))
@@ -459,7 +461,7 @@ async def test_events_that_were_deleted_unheard_are_noticed_on_the_own_lane_too(
     url: str, a: Broker, sql: asyncpg.Connection
 ) -> None:
     await a.push("orders", drafts(1))
-    await expire_lanes(sql)
+    await expire_lanes(sql, a)
     async with server(url) as heir:
         await heir.push("orders", drafts(8, 1))
     await a.push("invoices", drafts(1))
@@ -481,3 +483,44 @@ async def test_an_idle_server_keeps_its_lane(
 
         assert await sql.fetchval("SELECT count(*) FROM queen.lane") == 1
         assert idle._store.lane == 0
+
+
+async def test_what_was_deleted_or_given_up_among_missed_events_is_known(
+    a: Broker, b: Broker, sql: asyncpg.Connection
+) -> None:
+    await b.queues.configure("orders", retry_limit=0)
+    (secret, _) = await a.push("orders", drafts(2))
+    assert (await a.insight.queues.queue("orders")).counts.dead_letters == 0
+    await b.messages.delete(secret.id)
+    await b.fail(await pop(b))
+    await sql.execute("DELETE FROM queen.news WHERE number < (SELECT max(number) FROM queen.news)")
+
+    with pytest.raises(MessageNotFound):
+        await a.messages.get(secret.id)
+    assert (await a.insight.queues.queue("orders")).counts.dead_letters == 1
+
+
+async def test_a_server_that_believes_to_be_alone_hears_of_the_first_commit_of_another(
+    url: str,
+) -> None:
+    async with Broker(PostgresStore(url), sweep_interval=None, follow_interval=0.02) as alone:
+        await alone.push("orders", drafts(1))
+        async with asyncio.timeout(10):
+            while alone._store.has_peers:  # noqa: ASYNC110 - nobody announces it
+                await asyncio.sleep(0.01)
+        async with server(url) as newcomer:
+            await newcomer.push("orders", drafts(3, 1))
+
+            assert len((await pop(alone)).messages) == 4
+
+
+async def test_buffered_messages_are_delivered_to_a_queue_that_is_full_by_then(a: Broker) -> None:
+    await a.queues.configure("orders", max_size=1)
+    await a.maintenance.set_pushing(True)
+    await a.maintenance.buffer({"orders": drafts(3)}, None)
+
+    await a.maintenance.set_pushing(False)
+    await until_normal(a)
+
+    assert await left(a) == [b"0", b"1", b"2"]
+    await a.push("payments", drafts(1))

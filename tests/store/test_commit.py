@@ -5,7 +5,18 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from skep.model.change import Applied, Change, Commit, Gone, Stale
+from skep.model.change import (
+    Applied,
+    Capacity,
+    Change,
+    Commit,
+    EntryUpdate,
+    EntryVersion,
+    Gone,
+    QueueVersion,
+    Reconfigured,
+    Stale,
+)
 from skep.model.consumer import Consumer
 from skep.model.names import SECOND
 from skep.model.queue import Partition, Queue
@@ -405,3 +416,45 @@ async def test_a_change_with_a_row_that_is_not_in_the_outbox_is_stale(
 
     assert done.outcomes == [Stale()]
     assert await payloads(store, alice) == []
+
+
+async def test_room_counts_what_the_same_commit_appended_before(
+    store: Store, orders: Queue, alice: Partition
+) -> None:
+    unlimited = push(alice, b"1")
+    none_since = Change(capacity=(Capacity(orders.number, 0, 0),))
+
+    commit = await store.commit([unlimited, none_since])
+
+    assert isinstance(commit.outcomes[0], Applied)
+    assert commit.outcomes[1] == Stale()
+
+
+async def test_a_change_is_refused_if_a_queue_was_configured_since(
+    store: Store, orders: Queue, alice: Partition
+) -> None:
+    basis = (QueueVersion(orders.number, orders.version),)
+    await store.put_queue(orders)
+
+    refused = await commit_one(store, replace(push(alice, b"1"), queues=basis))
+    gone = await commit_one(store, replace(push(alice, b"1"), queues=(QueueVersion(UNKNOWN, 1),)))
+
+    assert (refused, gone) == (Reconfigured(), Gone())
+    assert await payloads(store, alice) == []
+
+
+async def test_a_change_is_stale_if_an_entry_it_relied_on_has_changed(
+    store: Store, alice: Partition
+) -> None:
+    absent = (EntryVersion("mode", "k", 0),)
+    put = Change(entries=(EntryUpdate(space="mode", key="k", value=b"on"),))
+
+    before = await commit_one(store, replace(push(alice, b"1"), based_on=absent))
+    await commit_one(store, put)
+    after = await commit_one(store, replace(push(alice, b"2"), based_on=absent))
+    (entry,) = await store.find_entries("mode", ["k"])
+    present = (EntryVersion("mode", "k", entry.version),)
+    again = await commit_one(store, replace(push(alice, b"3"), based_on=present))
+
+    assert (type(before), after, type(again)) == (Applied, Stale(), Applied)
+    assert await payloads(store, alice) == [b"1", b"3"]

@@ -119,11 +119,12 @@ class Catalogue(Known):
         self, queue: QueueState, subscription: Subscription, seeds: Sequence[StoredConsumer]
     ) -> bool:
         """Register a group with these cursors; False if it is, or if the queue is gone."""
-        if not await self._store.subscribe(subscription, seeds) or not self.is_known(queue):
-            return False
-        group = self.add_group(queue, subscription)
-        for number, _, state in seeds:
-            self.hear(group, self.partitions[number], state, own=False)
+        async with self.loading:
+            if not await self._store.subscribe(subscription, seeds) or not self.is_known(queue):
+                return False
+            group = self.add_group(queue, subscription)
+            for number, _, state in seeds:
+                self.hear(group, self.partitions[number], state, own=False)
         return True
 
     # Removing.

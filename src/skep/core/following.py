@@ -107,12 +107,19 @@ class Following:
             return
         try:
             await self._hear_all()
+            await self._reload_spaces(refused)
             async with self._looking:
                 for queue in {q for each in refused for q in self._untold(*each)}:
                     await self._renewing.renew(queue)
         except Exception as error:
             # What was committed is committed all the same; who was refused meets it again.
             report(_log, "why a change was refused cannot be read", error)
+
+    async def _reload_spaces(self, refused: Sequence[tuple[Change, object]]) -> None:
+        """Look again at entries that refused changes were decided on: a look may have failed."""
+        spaces = {at.space for change, _ in refused for at in change.based_on}
+        for space in spaces.intersection(self._spaces):
+            await self._spaces[space]()
 
     async def look_at(self, queue: int) -> None:
         """Read how a queue is configured and which groups it has, whoever told of it or not."""
@@ -122,7 +129,8 @@ class Following:
 
     def _untold(self, change: Change, outcome: object) -> set[int]:
         if isinstance(outcome, Gone):
-            return {each.queue for each in change.appends} | {u.queue for u in change.consumers}
+            touched = {each.queue for each in change.appends} | {u.queue for u in change.consumers}
+            return touched | {at.queue for at in change.queues}
         if isinstance(outcome, Reconfigured):
             return {at.queue for at in change.queues if self._queue_version(at.queue) == at}
         return {
@@ -155,7 +163,7 @@ class Following:
 
     async def _begin_anew(self, history: str) -> None:
         """Nothing that was known counts: not even versions, which may have been given again."""
-        _log.warning("another server of the store has taken over: all of it is read again")
+        _log.warning("PostgreSQL failover detected; reloading all state")
         await self._store.begin_news()
         await self._catalogue.reload()
         await self._store.accept_history(history)
@@ -174,9 +182,13 @@ class Following:
             self._store.heard(news)
 
     async def _start_over(self) -> None:
-        _log.warning("news of the other servers were missed: all is read again")
+        _log.warning("missed events of other servers; reloading all queues")
         await self._store.begin_news()
         await self._renewing.renew_all()
+        # Deletions of single messages and changes of dead letters are among what was missed.
+        self._catalogue.cache.clear()
+        for queue in list(self._catalogue.by_number):
+            self._forget_letters(queue)
         for call in self._spaces.values():
             await call()
 

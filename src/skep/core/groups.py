@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 from uuid import uuid4
 
 from skep.core import lease as leases
+from skep.core.backoff import Backoff
 from skep.core.catalogue import Catalogue
 from skep.core.committer import Committer
 from skep.core.following import Following, current
@@ -151,6 +152,7 @@ class Groups:
         self, group: GroupState, partitions: Sequence[PartitionState], to: Target
     ) -> None:
         targets = [(partition, await self._offset(partition, to)) for partition in partitions]
+        backoff = Backoff(f"group {group.name!r}")
         while True:
             updates = [_moved(group, partition, cursor) for partition, cursor in targets]
             outcome = await self._committer.submit(Change(consumers=tuple(updates)))
@@ -158,6 +160,7 @@ class Groups:
                 return
             if group.removed:
                 raise Conflict(f"group {group.name!r} was removed meanwhile")
+            await backoff.pause()
 
     async def _offset(self, partition: PartitionState, to: Target) -> Offset:
         if to == "beginning":

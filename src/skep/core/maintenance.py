@@ -27,6 +27,7 @@ from skep.core.limits import Limits
 from skep.core.mode import POPPING, PUSHING, SPACE, MaintenanceMode, PushMode
 from skep.core.push import Batch, Pushing
 from skep.core.transact import Transacting
+from skep.core.whole import to_the_end
 from skep.errors import Invalid, SkepError, Unavailable
 from skep.model.change import Applied, Capacity, Change, EntryUpdate, QueueVersion
 from skep.model.message import Delivery, Draft, Message
@@ -185,6 +186,9 @@ class Maintenance:
         return tuple(known[queue].versions[0] for queue in drafts if queue in known)
 
     async def _put(self, key: str, value: bytes | None) -> None:
+        await to_the_end(self._put_whole(key, value))
+
+    async def _put_whole(self, key: str, value: bytes | None) -> None:
         update = EntryUpdate(space=SPACE, key=key, value=value)
         await self._committer.submit(Change(entries=(update,)))
         await self._mode.load()

@@ -84,13 +84,12 @@ class Popping:
 
     async def _pop(self, request: PopRequest, sleeper: Sleeper) -> Delivery | None:
         until = self._clock.now() + int(request.wait * SECOND)
-        await self._following.catch_up()
-        if request.queue is not None and request.queue not in self._catalogue.queues:
-            # Whatever will be in the queue comes after the group: for it, all of that is new.
-            request = replace(request, subscription_mode="all")
         while True:
             # What was pushed, deleted or configured before counts, whichever server did it.
             await self._following.catch_up()
+            if request.queue is not None and request.queue not in self._catalogue.queues:
+                # Whatever will be in the queue comes after the group: for it, all of that is new.
+                request = replace(request, subscription_mode="all")
             groups = await self._candidates(request)
             only = self._only(request, groups)
             delivery = None

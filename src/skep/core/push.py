@@ -209,19 +209,21 @@ class Pushing:
                 await self._following.catch_up()
                 return
 
-    async def check(self, batch: Batch, *, beside: int = 0) -> None:
+    async def check(self, batch: Batch, *, beside: int = 0, limited: bool = True) -> None:
         """Raise what stands against a batch, before anything is created for it.
 
-        ``beside`` are messages that the same change has for the queue.
+        ``beside`` are messages that the same change has for the queue. Without ``limited`` a
+        full queue takes it, too.
         """
         queue = self._catalogue.queues.get(batch.queue)
         if queue is not None:
             if queue.config.options.encryption_enabled:
                 self._keys.check(batch.queue)
-            await self._capacity(queue, batch, beside)
+            if limited:
+                await self._capacity(queue, batch, beside)
 
     async def prepare(
-        self, batch: Batch, producer: str | None, *, beside: int = 0
+        self, batch: Batch, producer: str | None, *, beside: int = 0, limited: bool = True
     ) -> PreparedPush | None:
         """The appends of a batch, with queue and partitions created where there are none.
 
@@ -231,7 +233,7 @@ class Pushing:
         if not await self._catalogue.ensure_partitions(queue, batch.by_partition):
             await self._following.look_at(queue.config.number)
             return None
-        capacity = await self._capacity(queue, batch, beside)
+        capacity = await self._capacity(queue, batch, beside) if limited else ()
         return PreparedPush(self._appends(queue, batch, producer), queue.versions, capacity)
 
     async def _capacity(self, queue: QueueState, batch: Batch, beside: int) -> tuple[Capacity, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from uuid import uuid4
 
 from skep.core import lease as leases
+from skep.core.backoff import Backoff
 from skep.core.catalogue import Catalogue
 from skep.core.claim import Claim, Claiming, Take
 from skep.core.committer import Committer
@@ -49,6 +50,7 @@ class Taking:
         ``groups`` are tried in their order; within one, the partition that waits longest
         goes first.
         """
+        backoff = Backoff("the same partitions")
         while True:
             if self._mode.pops_paused and not (groups and _is_reserved(groups[0].queue)):
                 return None
@@ -65,6 +67,8 @@ class Taking:
             if isinstance(outcome, Applied) and any(claim.messages for claim in claims):
                 self._note_ages(claims, lease_id)
                 return _delivery(claims)
+            if not isinstance(outcome, Applied):
+                await backoff.pause()
 
     async def _claim_some(
         self, claims: list[Claim], groups: list[GroupState], take: Take, lease_id: LeaseId

@@ -54,6 +54,11 @@ class _Request(msgspec.Struct, frozen=True):
     producer: str | None
     based_on: tuple[EntryVersion, ...]
 
+    @property
+    def is_drain(self) -> bool:
+        """Whether it delivers what was buffered in maintenance."""
+        return self.based_on not in ((), NORMAL_PUSH)
+
 
 class _Memo(msgspec.Struct, frozen=True, array_like=True):
     """What the answer to a repeated transaction needs besides where its messages are."""
@@ -156,6 +161,8 @@ class Transacting:
                 return _answer(request.batches, outcome, settlements)
             if isinstance(outcome, Reused) and key:
                 raise KeyReused(key.name)
+            if request.is_drain and request.based_on != self._mode.basis:
+                raise Conflict("the maintenance mode has changed")
             await backoff.pause()
 
     async def _attempt(
@@ -186,10 +193,12 @@ class Transacting:
             await self._mode.check_normal()
         await self._plan(build)
         self._committer.check(sum(batch.weight for batch in request.batches))
+        # What was buffered has been answered: it is delivered, also to a queue that is full.
+        limited = not request.is_drain
         for batch, beside in _counted(request.batches):
-            await self._pushing.check(batch, beside=beside)
+            await self._pushing.check(batch, beside=beside, limited=limited)
         pushes = [
-            await self._pushing.prepare(batch, request.producer, beside=beside)
+            await self._pushing.prepare(batch, request.producer, beside=beside, limited=limited)
             for batch, beside in _counted(request.batches)
         ]
         prepared = [push for push in pushes if push is not None]

@@ -100,7 +100,7 @@ class Round:
         self.heads: dict[int, int] = {}
         self._heads_before: dict[int, int] = {}
         self._added: dict[int, int] = {}
-        """Messages that this round appended, by queue, where there is a capacity."""
+        """Messages that this round appended, by queue."""
 
     def judge(self, change: Change) -> Outcome:
         refusal = self._refusal(change)
@@ -109,8 +109,9 @@ class Round:
         outcome = Applied(
             tuple(map(self._append, change.appends)), memo=change.key.memo if change.key else b""
         )
-        for capacity in change.capacity:
-            self._added[capacity.queue] = self._added.get(capacity.queue, 0) + capacity.messages
+        for append, done in zip(change.appends, outcome.appended, strict=True):
+            new = len(done.offsets) - len(done.duplicates)
+            self._added[append.queue] = self._added.get(append.queue, 0) + new
         for update in change.consumers:
             place = update.queue, update.partition, update.group
             if update.lease and place not in self.consumers:

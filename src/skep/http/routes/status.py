@@ -130,6 +130,7 @@ async def status_messages(call: Call) -> Reply:
 
 async def buffers(call: Call) -> Reply:
     """Pushes that lie aside because of maintenance, and whether the store takes writes."""
+    await call.broker.catch_up()
     aside = call.broker.maintenance.buffered
     try:
         await call.broker.insight.health.check()

@@ -1,5 +1,6 @@
 """Maintenance."""
 
+from skep.core.maintenance import Maintenance
 from skep.http.access import Permission
 from skep.http.call import Call, Reply
 from skep.http.routing import Handler, Route, every_queue, no_queue
@@ -7,11 +8,12 @@ from skep.wire.system import BufferStats, MaintenanceAnswer, SwitchBody
 
 
 async def show(call: Call) -> Reply:
+    await call.broker.catch_up()
     return Reply(_answer(call))
 
 
 async def switch_pushing(call: Call) -> Reply:
-    """Begin or end to lay pushes aside."""
+    """Begin or end to buffer pushes."""
     await call.broker.maintenance.set_pushing(call.body.enabled)
     return Reply(_answer(call))
 
@@ -25,7 +27,7 @@ async def switch_popping(call: Call) -> Reply:
 def _answer(call: Call) -> MaintenanceAnswer:
     maintenance = call.broker.maintenance
     words = [
-        "pushes are buffered" if maintenance.pushing else "pushes are delivered",
+        _push_mode(maintenance),
         "pops find nothing" if maintenance.popping else "pops are served",
     ]
     return MaintenanceAnswer(
@@ -35,6 +37,14 @@ def _answer(call: Call) -> MaintenanceAnswer:
         buffer_stats=BufferStats(pending_count=maintenance.buffered),
         message=", ".join(words),
     )
+
+
+def _push_mode(maintenance: Maintenance) -> str:
+    if maintenance.pushing:
+        return "pushes are buffered"
+    if maintenance.buffers:
+        return "buffered pushes are being delivered"
+    return "pushes are delivered"
 
 
 def _route(method: str, path: str, handler: Handler, about: str, body: object = None) -> Route:

@@ -47,9 +47,6 @@ class Lane:
         To be called after a commit and before its answer.
         """
         now = time.monotonic()
-        if now - self._renewed_at > LEASE.total_seconds():
-            # The process was stopped for so long that others may believe that it is gone.
-            self._announced_at = math.inf
         if self._announced_at == math.inf:
             self._announced_at = now + _ANNOUNCE_SECONDS
         if self._announced_at > now:
@@ -77,7 +74,11 @@ class Lane:
         """Renew the lease, if it is time; within a transaction that has locked the lane."""
         if self.is_due:
             await connection.execute(QUERIES["renew_lane"], self.number, self.owner, LEASE)
-            self._renewed_at = time.monotonic()
+            now = time.monotonic()
+            if now - self._renewed_at > LEASE.total_seconds():
+                # It had expired: other servers may believe that they are alone.
+                self._announced_at = math.inf
+            self._renewed_at = now
 
     async def keep(self, connection: asyncpg.Connection) -> None:
         """Renew the lease of a server that commits nothing; take a lane if it was lost."""

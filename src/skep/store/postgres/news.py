@@ -52,6 +52,11 @@ class Positions:
         ahead -= {each for each in ahead if each <= known}
         self.known[lane] = known
 
+    @property
+    def has_gaps(self) -> bool:
+        """Whether something before an event that is known is not."""
+        return any(self._ahead.values())
+
     def is_known(self, lane: int, number: int) -> bool:
         return number <= self.known.get(lane, 0) or number in self._ahead.get(lane, ())
 
@@ -78,14 +83,15 @@ class NewsRows(Opening):
             await database.write(lane.keep)
             self.lane = lane.number
         known, asked_at = positions.known, time.monotonic()
+        in_doubt = lane.in_doubt or positions.has_gaps
         found = await database.fetch(
-            "news", list(known), list(known.values()), lane.owner, lane.in_doubt
+            "news", list(known), list(known.values()), lane.owner, in_doubt
         )
         await self._forget()
         has_peers, events = found[0][0], [row[1:] for row in found if row[1] is not None]
         if any(row[1] > known.get(row[0], 0) + 1 for row in events):
             return None
-        self._alone_until = 0 if has_peers or lane.in_doubt else asked_at + ALONE_SECONDS
+        self._alone_until = 0 if has_peers or in_doubt else asked_at + ALONE_SECONDS
         return [
             News(row[0], row[2], _decode(row[3]))
             for row in events
@@ -100,11 +106,11 @@ class NewsRows(Opening):
         for each in news:
             self._positions.note(each.lane, each.number)
 
-    def _note_told(self, number: int | None) -> None:
-        """We have published an event of this number on our lane, if any."""
-        if number is not None:
-            self._last_told = self._lane.number, number
-            self._positions.note(*self._last_told)
+    def _note_told(self, event: tuple[int, int] | None) -> None:
+        """We have published an event, if any: its lane and its number."""
+        if event is not None:
+            self._last_told = event
+            self._positions.note(*event)
 
     async def take_duty(self, name: str, seconds: float) -> bool:
         async def work(connection: asyncpg.Connection) -> bool:
@@ -122,7 +128,7 @@ class NewsRows(Opening):
         lane is locked first, as commits do it: in another order they would wait for each other.
         """
 
-        async def whole(connection: asyncpg.Connection) -> tuple[T, int | None]:
+        async def whole(connection: asyncpg.Connection) -> tuple[T, tuple[int, int] | None]:
             await self._lane.lock(connection)
             result, happened = await work(connection)
             return result, await tell(connection, self._lane, happened)
@@ -153,10 +159,12 @@ class NewsRows(Opening):
         await (await self._db()).write(work)
 
 
-async def tell(connection: asyncpg.Connection, lane: Lane, happened: Happened) -> int | None:
+async def tell(
+    connection: asyncpg.Connection, lane: Lane, happened: Happened
+) -> tuple[int, int] | None:
     """Let the others know, as soon as this is committed; nothing if nothing happened.
 
-    Returns its number, which is to be noted when it is committed.
+    Returns its lane and number, which are to be noted when it is committed.
     """
     if happened == _NOTHING:
         return None
@@ -168,7 +176,7 @@ async def tell(connection: asyncpg.Connection, lane: Lane, happened: Happened) -
         await lane.take(connection)
         number = await connection.fetchval(QUERIES["tell"], lane.number, lane.owner, content)
     await lane.renew(connection)
-    return number
+    return None if number is None else (lane.number, number)
 
 
 _NOTHING = Happened()

@@ -47,13 +47,14 @@ class PostgresStore(MovingRows, OutboxRows):
 
     async def _commit_at_once(
         self, changes: Sequence[Change], connection: asyncpg.Connection
-    ) -> tuple[Commit, int | None] | None:
+    ) -> tuple[Commit, tuple[int, int] | None] | None:
         """Commit by memory and in one statement; None, and nothing, if that cannot be."""
         known = None if self._lane.is_due else self._recent.known(changes)
         if known is None:
             return None
         now = self.clock.now()
-        round_, outcomes = judge(known, changes, lane=self._lane.number, now=now)
+        lane = self._lane.number
+        round_, outcomes = judge(known, changes, lane=lane, now=now)
         if not all(isinstance(outcome, Applied) for outcome in outcomes):
             # What memory refuses the database may know better.
             return None
@@ -64,11 +65,11 @@ class PostgresStore(MovingRows, OutboxRows):
             self._recent.forget()
             return None
         self._recent.learn(round_, known.subscriptions)
-        return Commit(outcomes, segments), number
+        return Commit(outcomes, segments), (lane, number)
 
     async def _commit(
         self, changes: Sequence[Change], connection: asyncpg.Connection
-    ) -> tuple[Commit, int | None]:
+    ) -> tuple[Commit, tuple[int, int] | None]:
         asked_at = self._told.steady()
         known = await look(connection, changes, self._lane)
         now = self._time(known.now, asked_at)
