@@ -524,3 +524,14 @@ async def test_buffered_messages_are_delivered_to_a_queue_that_is_full_by_then(a
 
     assert await left(a) == [b"0", b"1", b"2"]
     await a.push("payments", drafts(1))
+
+
+async def test_a_group_that_starts_at_the_end_elsewhere_has_no_backlog_in_new_partitions(
+    a: Broker, b: Broker
+) -> None:
+    await b.push("orders", drafts(1, partition="heard"))
+    assert (await a.queues.stats("orders")).depth == 1
+    await b.push("orders", drafts(1, partition="unheard"))
+    assert await b.pop("orders", group="late", subscription_mode="new") is None
+
+    assert (await a.queues.stats("orders")).depth == 0

@@ -82,6 +82,10 @@ class Renewing:
             (number, name): state
             for number, name, state in await self._store.consumers(queue.config.number)
         }
+        if any(number not in self._catalogue.partitions for number, _ in stored):
+            # States of partitions that were created since are among them.
+            for created in await self._store.partitions(queue.config.number):
+                self._catalogue.adopt(queue, created)
         for group, number in before:
             partition = self._catalogue.partitions.get(number)
             if partition is not None and (number, group.name) not in stored:
