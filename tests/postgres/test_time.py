@@ -107,3 +107,25 @@ async def test_a_clock_that_is_set_forward_removes_nothing(
     await asyncio.sleep(10 * SWEEP_SECONDS)
 
     assert payloads(await pop(sweeping, batch=3)) == [b"0", b"1", b"2"]
+
+
+async def test_a_lease_ends_at_every_server_though_the_clock_was_an_hour_ahead_meanwhile(
+    skewed_url: str, setter: asyncpg.Connection
+) -> None:
+    async with (
+        Broker(PostgresStore(skewed_url), sweep_interval=None) as one,
+        Broker(PostgresStore(skewed_url), sweep_interval=None) as other,
+    ):
+        await one.push("orders", drafts(1))
+        start = one._store.clock.now()
+        await set_clock(setter, hours_ahead=1)
+        async with asyncio.timeout(10):
+            while one._store.clock.now() < start + HOUR:  # noqa: ASYNC110 - nobody announces it
+                await asyncio.sleep(0.01)
+        await pop(one, lease_seconds=1)
+        await set_clock(setter, hours_ahead=0)
+
+        async with asyncio.timeout(20):
+            again = await pop(other, wait=15)
+
+    assert payloads(again) == [b"0"]

@@ -4,6 +4,7 @@ from collections import deque
 
 from msgspec.structs import replace
 
+from skep.core import lease as leases
 from skep.core.cache import TailCache
 from skep.core.holding import Holdings
 from skep.core.scheduler import Scheduler
@@ -12,9 +13,12 @@ from skep.core.waiting import ANY_QUEUE, Waiting, journal_of
 from skep.errors import Closed, GroupNotFound, PartitionNotFound, QueueNotFound
 from skep.model.change import Applied, Change, Commit
 from skep.model.consumer import Consumer
-from skep.model.names import check_text
+from skep.model.names import SECOND, check_text
 from skep.model.queue import Partition, Queue, Subscription
 from skep.store.clock import Clock
+
+_SKEW = SECOND
+"""By how much the clocks of servers may differ, as each of them knows that of the store."""
 
 
 class Known:
@@ -26,6 +30,7 @@ class Known:
 
     def __init__(self, clock: Clock, *, cache_bytes: int) -> None:
         self.closed = False
+        self._clock = clock
         self.dropped: deque[int | str] = deque(maxlen=1000)
         """Numbers of queues and ids of subscriptions that are gone, whatever was read before."""
         self.queues: dict[str, QueueState] = {}
@@ -149,8 +154,17 @@ class Known:
         """Take a state over that is stored, if it is newer than what is known."""
         known = group.consumers.get(partition.number)
         if known is None or known.version < state.version:
+            state = self._bounded(group, state)
             self._put(group, partition, state, own=own)
             self.scheduler.refresh(group, partition)
+
+    def _bounded(self, group: GroupState, state: Consumer) -> Consumer:
+        """A state that was written by a clock which was set back since must not last that long."""
+        now = self._clock.now()
+        is_ahead = state.lease is not None and state.lease.granted_at > now + _SKEW
+        if is_ahead or state.ready_at > now + _SKEW:
+            return leases.bounded(state, group.queue.config.options, now)
+        return state
 
     def forget_consumer(self, group: GroupState, partition: PartitionState) -> None:
         """A state is not there any more: the group begins anew in the partition."""

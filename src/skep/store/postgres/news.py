@@ -82,13 +82,14 @@ class NewsRows(Opening):
         if lane.is_due:
             await database.write(lane.keep)
             self.lane = lane.number
-        known, asked_at = positions.known, time.monotonic()
+        known, asked_at, steady = positions.known, time.monotonic(), self._told.steady()
         in_doubt = lane.in_doubt or positions.has_gaps
         found = await database.fetch(
             "news", list(known), list(known.values()), lane.owner, in_doubt
         )
         await self._forget()
-        has_peers, events = found[0][0], [row[1:] for row in found if row[1] is not None]
+        self._told.learn(found[0][1], steady)
+        has_peers, events = found[0][0], [row[2:] for row in found if row[2] is not None]
         if any(row[1] > known.get(row[0], 0) + 1 for row in events):
             return None
         self._alone_until = 0 if has_peers or in_doubt else asked_at + ALONE_SECONDS
