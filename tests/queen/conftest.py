@@ -1,14 +1,16 @@
-"""Queen's public client, unmodified, at a real server on RocksDB."""
+"""Queen's public client, unmodified, at real servers: one on RocksDB, two on PostgreSQL."""
 
 import os
 import re
 import signal
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
 import queen as queen_package
 from queen import Queen
+from tests.databases import databases
 from tests.serving import ServerProcess
 
 
@@ -18,9 +20,16 @@ def version() -> None:
     assert queen_package.__version__ == os.environ.get("SKEP_TEST_QUEEN", "0.15.0")
 
 
-@pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path_factory.mktemp("queen") / "data", SKEP_SWEEP_SECONDS="1") as server:
+@pytest.fixture(scope="session", params=["embedded", "two workers on PostgreSQL"])
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ServerProcess]:
+    """Behind one port: requests on one connection reach one worker, on several any of them."""
+    place: Path | str = tmp_path_factory.mktemp("queen") / "data"
+    options: tuple[str, ...] = ()
+    if request.param != "embedded":
+        place, options = databases().empty(), ("--workers", "2")
+    with ServerProcess(place, *options, SKEP_SWEEP_SECONDS="1") as server:
         yield server
 
 
