@@ -419,18 +419,16 @@ async def test_retention_that_was_disabled_elsewhere_removes_nothing(a: Broker, 
 LIVE = "SELECT expires_at > now() FROM queen.lane"
 
 
-async def expire_lanes(sql: asyncpg.Connection, *silent: Broker) -> None:
-    """As if some servers had been silent for longer than their lanes are leased."""
-    await sql.execute("UPDATE queen.lane SET expires_at = '-infinity'")
-    for broker in silent:
-        broker._store._alone_until = 0.0  # type: ignore[attr-defined]
+async def expire_lanes(sql: asyncpg.Connection) -> None:
+    """As if every server had been silent for longer than its lane is leased."""
+    await sql.execute("UPDATE queen.lane SET expires_at = now() - interval '1 hour'")
 
 
 async def test_a_server_hears_of_the_server_that_took_its_lane(
     url: str, a: Broker, sql: asyncpg.Connection
 ) -> None:
     await a.push("orders", drafts(1))
-    await expire_lanes(sql, a)
+    await expire_lanes(sql)
     async with server(url) as heir:
         assert heir._store.lane == a._store.lane
         await heir.push("orders", drafts(4, 1))
@@ -445,7 +443,7 @@ async def test_a_server_that_regains_its_lane_knows_what_its_holder_did_meanwhil
 ) -> None:
     await a.push("orders", drafts(1))
     lane = a._store.lane
-    await expire_lanes(sql, a)
+    await expire_lanes(sql)
     async with server(url) as heir:
         await heir.push("orders", drafts(8, 1))
         await heir.push("payments", drafts(3))
@@ -461,7 +459,7 @@ async def test_events_that_were_deleted_unheard_are_noticed_on_the_own_lane_too(
     url: str, a: Broker, sql: asyncpg.Connection
 ) -> None:
     await a.push("orders", drafts(1))
-    await expire_lanes(sql, a)
+    await expire_lanes(sql)
     async with server(url) as heir:
         await heir.push("orders", drafts(8, 1))
     await a.push("invoices", drafts(1))
@@ -498,6 +496,19 @@ async def test_what_was_deleted_or_given_up_among_missed_events_is_known(
     with pytest.raises(MessageNotFound):
         await a.messages.get(secret.id)
     assert (await a.insight.queues.queue("orders")).counts.dead_letters == 1
+
+
+async def test_a_server_whose_lane_has_expired_is_no_reason_to_believe_to_be_alone(
+    a: Broker, b: Broker, sql: asyncpg.Connection
+) -> None:
+    await a.push("orders", drafts(1))
+    await b.push("payments", drafts(1))
+    await expire_lanes(sql)
+    await b.catch_up()
+
+    await a.push("orders", drafts(2, 1))
+
+    assert len((await pop(b)).messages) == 3
 
 
 async def test_a_server_that_believes_to_be_alone_hears_of_the_first_commit_of_another(

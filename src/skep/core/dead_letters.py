@@ -112,7 +112,7 @@ class DeadLetters:
     ) -> int:
         """Like ``replay``, every dead letter there is now, oldest first; return how many."""
         numbers = await self._all(queue, group, partition)
-        return sum([len(step) async for step in self._replay(queue, numbers)])
+        return sum([len(step) async for step in self._replay(queue, numbers, named=False)])
 
     @current
     async def delete(self, queue: str, numbers: Sequence[int]) -> None:
@@ -135,18 +135,35 @@ class DeadLetters:
 
         As with ``replay``, what stops it after a step is ``OutcomeUnknown``.
         """
-        numbers = await self._all(queue, group, partition)
-        for done in range(0, len(numbers), _STEP):
-            with _unless_begun(done, len(numbers)):
-                await self.delete(queue, numbers[done : done + _STEP])
-        return len(numbers)
+        left = list(await self._all(queue, group, partition))
+        total, done = len(left), 0
+        while step := left[:_STEP]:
+            with _unless_begun(done, total):
+                try:
+                    await self.delete(queue, step)
+                except DeadLetterNotFound as gone:
+                    left.remove(gone.number)
+                    continue
+            del left[: len(step)]
+            done += len(step)
+        return done
 
-    async def _replay(self, queue: str, numbers: Sequence[int]) -> AsyncIterator[Sequence[Receipt]]:
-        done = 0
-        while done < len(numbers):
+    async def _replay(
+        self, queue: str, numbers: Sequence[int], *, named: bool = True
+    ) -> AsyncIterator[Sequence[Receipt]]:
+        """Send dead letters back in steps. Those that the caller did not name may be gone."""
+        left, done = list(numbers), 0
+        while left:
             with _unless_begun(done, len(numbers)):
-                step = await self._step(queue, numbers[done : done + _STEP])
-                receipts = await self._send_back(step)
+                try:
+                    step = await self._step(queue, left[:_STEP])
+                    receipts = await self._send_back(step)
+                except DeadLetterNotFound as gone:
+                    if named:
+                        raise
+                    left.remove(gone.number)
+                    continue
+            del left[: len(step)]
             done += len(step)
             yield receipts
 

@@ -74,11 +74,7 @@ class Lane:
         """Renew the lease, if it is time; within a transaction that has locked the lane."""
         if self.is_due:
             await connection.execute(QUERIES["renew_lane"], self.number, self.owner, LEASE)
-            now = time.monotonic()
-            if now - self._renewed_at > LEASE.total_seconds():
-                # It had expired: other servers may believe that they are alone.
-                self._announced_at = math.inf
-            self._renewed_at = now
+            self._renewed_at = time.monotonic()
 
     async def keep(self, connection: asyncpg.Connection) -> None:
         """Renew the lease of a server that commits nothing; take a lane if it was lost."""

@@ -70,6 +70,8 @@ class NewsRows(Opening):
         self._last_told = (-1, 0)
         """The lane and the number of our last event."""
         self._alone_until = 0.0
+        self._alone_once_heard = 0.0
+        """The same, as soon as the events that came with it are applied."""
         self._marks: deque[tuple[float, int, int]] = deque()
         """When which event of ours was the last, on which lane."""
 
@@ -92,7 +94,7 @@ class NewsRows(Opening):
         has_peers, events = found[0][0], [row[2:] for row in found if row[2] is not None]
         if any(row[1] > known.get(row[0], 0) + 1 for row in events):
             return None
-        self._alone_until = 0 if has_peers or in_doubt else asked_at + ALONE_SECONDS
+        self._alone_once_heard = 0 if has_peers or in_doubt else asked_at + ALONE_SECONDS
         return [
             News(row[0], row[2], _decode(row[3]))
             for row in events
@@ -106,6 +108,7 @@ class NewsRows(Opening):
     def heard(self, news: Iterable[News]) -> None:
         for each in news:
             self._positions.note(each.lane, each.number)
+        self._alone_until, self._alone_once_heard = self._alone_once_heard, 0.0
 
     def _note_told(self, event: tuple[int, int] | None) -> None:
         """We have published an event, if any: its lane and its number."""

@@ -18,7 +18,9 @@ SELECT coalesce(
 RETURNING number;
 
 -- name: has_peers
-SELECT EXISTS (SELECT FROM queen.lane WHERE owner <> $1 AND expires_at > clock_timestamp());
+-- Whether another server has a lane that it has not given back: it may be stopped, and its lease
+-- expired, and it may go on at any time.
+SELECT EXISTS (SELECT FROM queen.lane WHERE owner <> $1 AND expires_at <> '-infinity');
 
 -- name: renew_lane
 UPDATE queen.lane SET expires_at = clock_timestamp() + $3 WHERE number = $1 AND owner = $2;

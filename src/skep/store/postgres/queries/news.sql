@@ -23,7 +23,7 @@ SELECT l.number, coalesce((SELECT max(n.number) FROM queen.news AS n WHERE n.lan
 -- the next one, events were deleted that nobody here has heard of. Ours come only if asked for. All
 -- lanes in one statement: what is seen of one was committed after what it refers to on another. There
 -- is always a row, which says whether other servers have lanes, and what time it is.
-SELECT EXISTS (SELECT FROM queen.lane WHERE owner <> $3 AND expires_at > clock_timestamp()),
+SELECT EXISTS (SELECT FROM queen.lane WHERE owner <> $3 AND expires_at <> '-infinity'),
        (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
        event.*
   FROM (SELECT) AS always
