@@ -28,7 +28,7 @@ def server(
     place: Path | str = tmp_path_factory.mktemp("queen") / "data"
     options: tuple[str, ...] = ()
     if request.param != "embedded":
-        place, options = databases().empty(), ("--workers", "2")
+        place, options = databases().create(), ("--workers", "2")
     with ServerProcess(place, *options, SKEP_SWEEP_SECONDS="1") as server:
         yield server
 

@@ -22,6 +22,8 @@ def test_the_examples_of_the_page_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("SKEP_URL", url)
+    # A view that another test left in the session would be found instead of the table.
+    spark.catalog.dropTempView("orders")
     client.push("orders", [Draft(b'{"id": "a", "total": %d}' % n, "p") for n in (5, 2000, 3000)])
     client.queues.configure("big-orders")
     blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
