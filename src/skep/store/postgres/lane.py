@@ -36,10 +36,11 @@ class Lane:
     async def take(self, connection: asyncpg.Connection) -> None:
         await connection.execute(QUERIES["lock_lanes"])
         await connection.execute(QUERIES["give_lane_back"], self.owner)
-        self.number = await connection.fetchval(QUERIES["take_lane"], self.owner, LEASE)
-        self._renewed_at = time.monotonic()
+        # Before it is taken: whoever holds it until now may still believe to be alone.
         if await connection.fetchval(QUERIES["has_peers"], self.owner):
             self._announced_at = math.inf
+        self.number = await connection.fetchval(QUERIES["take_lane"], self.owner, LEASE)
+        self._renewed_at = time.monotonic()
 
     async def announce(self) -> None:
         """Return when every other server knows that this one has a lane.
