@@ -262,17 +262,6 @@ MUTATIONS = (
         ),
     ),
     Mutation(
-        "events on the own lane are taken for our own",
-        SERVERS + "a_server_that_regains_its_lane_knows_what_its_holder_did_meanwhile",
-        (
-            Change(
-                "store/postgres/queries/news.sql",
-                "AND ($4 OR owner IS DISTINCT FROM $3)",
-                "AND ($4 OR l.owner <> $3)",
-            ),
-        ),
-    ),
-    Mutation(
         "events that were deleted unheard are not missed",
         SERVERS + "events_that_were_deleted_unheard_are_noticed_on_the_own_lane_too",
         (

@@ -448,10 +448,10 @@ async def test_a_server_that_regains_its_lane_knows_what_its_holder_did_meanwhil
         await heir.push("orders", drafts(8, 1))
         await heir.push("payments", drafts(3))
 
-    await a.push("invoices", drafts(1))
+    await a.push("orders", drafts(1, 9))
 
     assert a._store.lane == lane
-    assert len((await pop(a)).messages) == 9
+    assert len((await pop(a)).messages) == 10
     assert (await a.queues.stats("payments")).depth == 3
 
 
@@ -462,10 +462,12 @@ async def test_events_that_were_deleted_unheard_are_noticed_on_the_own_lane_too(
     await expire_lanes(sql)
     async with server(url) as heir:
         await heir.push("orders", drafts(8, 1))
-    await a.push("invoices", drafts(1))
+        await heir.push("payments", drafts(3))
+    await a.push("orders", drafts(1, 9))
     await sql.execute("DELETE FROM queen.news WHERE number < (SELECT max(number) FROM queen.news)")
 
-    assert len((await pop(a)).messages) == 9
+    assert len((await pop(a)).messages) == 10
+    assert (await a.queues.stats("payments")).depth == 3
 
 
 async def test_an_idle_server_keeps_its_lane(
