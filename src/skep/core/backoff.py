@@ -12,8 +12,8 @@ _FIRST_SECONDS, _LONGEST_SECONDS = 0.001, 0.05
 class Backoff:
     """Pauses between decisions on a state that other writers change at the same time.
 
-    The first retry is immediate: the state was read again, and mostly nobody else is there. After
-    that writers pause for random times, so that one of them gets through.
+    The first retry is immediate: the state was read again, and another writer is rare. After that,
+    writers pause for random times, so that one of them gets through.
     """
 
     def __init__(self, what: str) -> None:

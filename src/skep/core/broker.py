@@ -101,7 +101,7 @@ class Broker:
             store, meter.follow, following.explain, capacity=limits.pending_bytes
         )
         reading = Reading(store, catalogue, keys)
-        mode = self._mode = MaintenanceMode(store, following)
+        mode = MaintenanceMode(store, following)
         level = FillLevel(store, following)
         evicting = Evicting(store, catalogue, committer, reading)
         claiming = Claiming(store.clock, catalogue, reading)
@@ -141,7 +141,6 @@ class Broker:
         )
         self.giving_up = GivingUp(store.clock, catalogue, committer, self.insight.observing)
         self.maintenance = Maintenance(
-            store,
             catalogue,
             following,
             committer,
@@ -365,10 +364,9 @@ class Broker:
             raise Invalid("path", "must name a place that does not exist yet")
         await self._store.backup(Path(path))
 
-    async def catch_up(self) -> bool:
-        """Know all that other servers committed before this; False if there are no others."""
+    async def catch_up(self) -> None:
+        """Apply everything that other servers committed before the call."""
         await self._following.catch_up()
-        return self._store.shared
 
     async def stats(self) -> StoreStats:
         """What the store says about itself."""

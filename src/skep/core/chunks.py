@@ -75,7 +75,7 @@ class Group(msgspec.Struct, frozen=True, array_like=True):
 class Content(msgspec.Struct, frozen=True, array_like=True):
     """Rows summed up: the same for the same rows in any order, in any chunks, of any tasks.
 
-    It finds rows that are other ones by accident, not somebody who looks for such. With the squares
+    It detects accidental differences, not deliberate collisions. With the squares
     it is not enough that two rows have exchanged what they differ in.
     """
 

@@ -108,7 +108,7 @@ class Journal:
     async def select(self, selection: Selection, sees: Sees) -> Sequence[QueueState]:
         """The queues of a selection, by name; those that are named must be there.
 
-        Also those that another server made, or made anew, a moment ago.
+        Includes queues that another server has just created or recreated.
         """
         self._catalogue.check_open()
         selection.check()

@@ -63,7 +63,7 @@ class JournalReading:
         self._reading = reading
         self._passing = asyncio.Lock()
         self._deleted: set[int] = set()
-        """Partitions whose rows somebody deleted by hand; no number is given again."""
+        """Partitions whose rows an operator deleted with SQL; numbers are never reused."""
 
     async def read(
         self,

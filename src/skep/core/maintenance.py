@@ -33,7 +33,6 @@ from skep.model.change import Applied, Capacity, Change, EntryUpdate, QueueVersi
 from skep.model.message import Delivery, Draft, Message
 from skep.model.names import RESERVED
 from skep.model.operation import Ack, Operation, Push, Settlement, Verdict
-from skep.store.protocol import Store
 
 BUFFER = f"{RESERVED}aside"
 _BATCH = 500
@@ -61,7 +60,6 @@ class Consumer(Protocol):
 class Maintenance:
     def __init__(
         self,
-        store: Store,
         catalogue: Catalogue,
         following: Following,
         committer: Committer,
@@ -72,7 +70,6 @@ class Maintenance:
         consumer: Consumer,
         limits: Limits,
     ) -> None:
-        self._store = store
         self._catalogue = catalogue
         self._following = following
         self._committer = committer
@@ -150,8 +147,8 @@ class Maintenance:
         """Keep drafts, by queue, for later: durably, all or none.
 
         Returns them with the transaction ids they will have; None, and nothing was done, if
-        pushes are not buffered any more. What a push would reject is rejected now: later there
-        would be nobody to tell.
+        pushes are not buffered any more. What a push would reject is rejected now, while
+        the producer can be told.
         """
         named = {queue: list(map(_with_id, some)) for queue, some in drafts.items()}
         rows = [

@@ -100,8 +100,8 @@ class EntryVersion(NamedTuple):
 class Capacity(NamedTuple):
     """How many messages a change adds to a queue, and how many it may have had pushed by then.
 
-    The backlog of a queue grows by pushes only. Who finds room for some more when a certain number
-    was pushed therefore knows up to which number there is room, whoever else pushes meanwhile.
+    The backlog of a queue grows by pushes only. A server that finds room for some more when a
+    certain number was pushed knows up to which number there is room, whatever others push then.
     """
 
     queue: int
