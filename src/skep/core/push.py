@@ -152,7 +152,8 @@ class Pushing:
         """Append a batch, again if what it was decided on has changed."""
         backoff = Backoff(f"queue {batch.queue!r}")
         while True:
-            await self._mode.check_normal()
+            if self._mode.buffers:
+                await self._mode.check_normal()
             outcome = await self.attempt(batch, producer)
             if isinstance(outcome, Applied):
                 return outcome
