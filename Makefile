@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long fuzz lint sync cli-docs format bench bench-postgres bench-snapshot bench-spark bench-wakeup lock clean tools
+.PHONY: help run test test-long fuzz lint sync cli-docs format bench bench-postgres bench-scale bench-snapshot bench-spark bench-wakeup lock clean tools
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -55,6 +55,11 @@ bench: $(READY) tools ## Measure beside the bare store and the bare server, in o
 bench-postgres: $(READY) tools ## The same on PostgreSQL, beside queues of rows
 	$(BIN)/python -m benchmarks.postgres
 
+PARTITIONS ?= 1000000
+
+bench-scale: $(READY) ## A queue with a million partitions, and another client beside it
+	$(BIN)/python -m benchmarks.scale --partitions $(PARTITIONS) --save benchmarks/results/scale.json
+
 bench-snapshot: $(READY) ## Load PostgreSQL while somebody holds a snapshot of it for ten minutes
 	$(BIN)/python -m benchmarks.snapshot --save benchmarks/results/snapshot.json
 
@@ -78,13 +83,14 @@ clean: ## Remove the environment and all that was made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-# The tests watch system calls and run Spark, which needs Java; the benchmarks load the server with
-# wrk. All three are packages of the system.
+# The tests watch system calls, run Spark, which needs Java, and open pages in a browser; the
+# benchmarks load the server with wrk. All four are packages of the system.
 tools:
-	@command -v strace >/dev/null && command -v wrk >/dev/null && command -v java >/dev/null || { \
-		echo "installing strace, wrk and Java"; \
-		apt-get update -qq && apt-get install -y -qq strace wrk openjdk-17-jre-headless; } || { \
-		echo "strace, wrk or Java 17 is missing: install them with your package manager"; exit 1; }
+	@command -v strace >/dev/null && command -v wrk >/dev/null && command -v java >/dev/null \
+		&& command -v chromium >/dev/null || { \
+		echo "installing strace, wrk, Java and Chromium"; \
+		apt-get update -qq && apt-get install -y -qq strace wrk openjdk-17-jre-headless chromium; } || { \
+		echo "strace, wrk, Java 17 or Chromium is missing: install them with your package manager"; exit 1; }
 
 $(READY): requirements.lock pyproject.toml tests/queen/queen-2.6.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'

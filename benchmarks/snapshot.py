@@ -109,7 +109,7 @@ class Load:
             if lease:
                 begin = time.perf_counter()
                 path = f"/api/v1/lease/{lease[1].decode()}/settle"
-                answer = await connection.ask(_request(path, b"{}"))
+                answer = await connection.ask(_request(path, b'{"status":"completed"}'))
                 self._acks.append(time.perf_counter() - begin)
                 done = re.search(rb'"completed":(\d+)', answer)
                 self._settled += int(done[1]) if done else 0

@@ -26,7 +26,8 @@ _CARELESS = ("fsync", "synchronous_commit", "full_page_writes", "autovacuum")
 """Settings that are off: the machine does not lose power during a test."""
 
 _EMPTYING = """
-SELECT string_agg(format('DELETE FROM queen.%I', relname), ';') FROM pg_class
+SELECT string_agg(format('DELETE FROM queen.%I', relname), ';'
+                  ORDER BY relname = 'queue_removal') FROM pg_class
  WHERE relnamespace = 'queen'::regnamespace AND relkind = 'r'
    AND relname NOT IN ('migration', 'store')
 """

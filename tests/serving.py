@@ -57,6 +57,11 @@ class ServerProcess:
         self._process.stdout.close()
         return code
 
+    def wait(self) -> int:
+        """Wait until it ends by itself."""
+        assert self._process is not None
+        return self._process.wait(ENDING_SECONDS)
+
     def __enter__(self) -> Self:
         self.start()
         return self

@@ -15,7 +15,7 @@ end
 
 function request()
   local lease = table.remove(leases)
-  if lease then return wrk.format("POST", "/api/v1/lease/" .. lease .. "/settle", nil, "{}") end
+  if lease then return wrk.format("POST", "/api/v1/lease/" .. lease .. "/settle", nil, '{"status":"completed"}') end
   count = count + 1
   local group = "bench" .. count % groups
   return wrk.format(

@@ -13,6 +13,7 @@ SkepError
 │   ├── QueryChanged
 │   ├── PositionMismatch
 │   ├── EncryptionUnavailable
+│   ├── QuotaExceeded
 │   └── QueueFull
 ├── Invalid                  it can never succeed as written; nothing was written
 │   └── TooLarge
@@ -21,9 +22,12 @@ SkepError
 │   └── Forbidden
 ├── Unavailable              nothing was written: the caller may retry
 │   ├── Overloaded
+│   ├── RateLimited
 │   ├── InMaintenance
 │   ├── Closed
 │   ├── StoreLocked
+│   ├── StoreFull
+│   ├── StoreStalled
 │   └── StoreFailed
 ├── OutcomeUnknown           it may have been written: repeat only with the same ids
 └── Corrupted                an invariant of the stored data is broken: do not retry
@@ -140,6 +144,16 @@ class QueueFull(Conflict):
         return max(0, self.capacity - self.depth)
 
 
+class QuotaExceeded(Conflict):
+    """The caller may not create more of a kind; nothing was written."""
+
+    def __init__(self, quota: str, limit: int) -> None:
+        super().__init__(
+            f"quota exceeded: at most {limit} {quota.replace('_', ' ')} in the queues you may use"
+        )
+        self.quota, self.limit = quota, limit
+
+
 class Invalid(SkepError):
     """The request can never succeed as written: ``field`` says where, the text says why."""
 
@@ -188,6 +202,16 @@ class Overloaded(Unavailable):
         self.retry_after = retry_after
 
 
+class RateLimited(Unavailable):
+    """The caller sends more requests per second than it may."""
+
+    quota = "requests"
+
+    def __init__(self, limit: int, retry_after: float) -> None:
+        super().__init__(f"quota exceeded: at most {limit} requests per second")
+        self.limit, self.retry_after = limit, retry_after
+
+
 class InMaintenance(Unavailable):
     """Pushes are buffered at present, and this one cannot be."""
 
@@ -204,6 +228,20 @@ class StoreLocked(Unavailable):
     def __init__(self, path: str, holder: str) -> None:
         super().__init__(f"{path} is in use by {holder}; one process owns a store at a time")
         self.path, self.holder = path, holder
+
+
+class StoreFull(Unavailable):
+    """The disk is full. The store accepts writes again once there is space."""
+
+    def __init__(self) -> None:
+        super().__init__("the disk is full; free space and writing resumes")
+
+
+class StoreStalled(Unavailable):
+    """RocksDB stopped writes until its flushes and compactions catch up."""
+
+    def __init__(self) -> None:
+        super().__init__("RocksDB stopped writes until flushes and compactions catch up; retry")
 
 
 class StoreFailed(Unavailable):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 from skep.errors import Invalid
+from skep.model.quota import Quota
 
 PREFIX = "SKEP_"
 CLIENT = frozenset({"SKEP_URL", "SKEP_TOKEN"})
@@ -12,13 +13,15 @@ CLIENT = frozenset({"SKEP_URL", "SKEP_TOKEN"})
 AUTHENTICATION = ("jwt_secret", "jwt_public_key", "jwt_jwks_url", "api_keys")
 """Each of these turns authentication on."""
 
+QUOTAS = tuple(f"quota_{name}" for name in Quota.__struct_fields__)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """One variable per field, ``SKEP_`` in front; a flag of ``skep serve`` wins over it."""
 
-    store: str = "skep-data"
-    """A directory, rocksdb:///path, postgresql://… or memory://"""
+    store: str = field(default="skep-data", repr=False)
+    """A directory, rocksdb:///path, postgresql://… or memory://; a URL may hold a password."""
     host: str = "127.0.0.1"
     port: int = 6632
     workers: int = 1
@@ -50,8 +53,19 @@ class Settings:
     """Where backups may be made over HTTP; nowhere if it is not set."""
     body_bytes: int = 16 << 20
     payload_bytes: int = 4 << 20
+    unfinished_bytes: int = 256 << 20
+    """Request bodies that have not arrived completely, over all connections of a process."""
     receive_seconds: float = 10.0
+    write_seconds: float = 30.0
     connections: int = 10_000
+    quota_queues: int = 10_000
+    quota_partitions: int = 1_000_000
+    quota_groups: int = 50_000
+    quota_readers: int = 1_000
+    quota_staged_bytes: int = 4 << 30
+    quota_requests: int = 10_000
+    """Of each key or token that has no limit of its own; ``quota_requests`` is per second at each
+    server process. 0 is no limit. Where nobody is authenticated there are no quotas."""
     sweep_seconds: float = 5.0
     log_level: str = "info"
 
@@ -60,6 +74,10 @@ class Settings:
         for each in fields(self):
             if each.default is None and getattr(self, each.name) == "":
                 raise Invalid(each.name, "is empty; fill it in, or leave it out")
+
+        for name in QUOTAS:
+            if getattr(self, name) < 0:
+                raise Invalid(name, f"must be 0 or more, not {getattr(self, name)}")
 
     @classmethod
     def from_env(cls, env: Mapping[str, str], **flags: Any) -> Self:
@@ -82,6 +100,10 @@ class Settings:
     @property
     def authenticated(self) -> bool:
         return any(getattr(self, name) for name in AUTHENTICATION)
+
+    @property
+    def quota(self) -> Quota:
+        return Quota(**{name.removeprefix("quota_"): getattr(self, name) for name in QUOTAS})
 
 
 def _parse(name: str, text: str, kind: type[Any]) -> Any:

@@ -14,6 +14,7 @@ from skep.testing.clock import ManualClock
 from tests.broker.alternating import alternating
 from tests.broker.build import make_broker
 from tests.broker.held import HeldStore
+from tests.broker.restarts import Restarts
 from tests.databases import databases
 
 
@@ -69,3 +70,9 @@ async def queue(
             yield alternating(other, broker)
         else:
             yield broker
+
+
+@pytest.fixture(params=["rocksdb", "postgres"])
+def server(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Restarts:
+    url = tmp_path / "store" if request.param == "rocksdb" else databases().empty()
+    return Restarts(url, clock)

@@ -3,6 +3,7 @@
 import asyncio
 from datetime import timedelta
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -125,6 +126,8 @@ async def test_a_pattern_finds_the_queues_that_somebody_sees(queue: Broker) -> N
         (Selection(queues=()), "queues"),
         (Selection(queues=("",)), "queues[0]"),
         (Selection(pattern="("), "pattern"),
+        (Selection(pattern=r"(a|b)\1"), "pattern"),
+        (Selection(pattern="a" * 256), "pattern"),
     ],
 )
 async def test_a_selection_that_means_nothing_is_refused(
@@ -134,6 +137,40 @@ async def test_a_selection_that_means_nothing_is_refused(
         await queue.journal.look(selection, everybody)
 
     assert refused.value.field == field
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"orders\..*", r"orders\.(eu|us)", r"(?i)ORDERS\.[a-z]{2}", "orders[.](?:eu|us)"],
+)
+async def test_a_pattern_is_a_regular_expression_for_whole_names(
+    queue: Broker, pattern: str
+) -> None:
+    for name in ("orders.eu", "orders.us", "old-orders.eu", "orders"):
+        await queue.push(name, drafts(1))
+
+    found = await queue.journal.look(Selection(pattern=pattern), everybody)
+
+    assert list(found.heads.queues) == ["orders.eu", "orders.us"]
+
+
+async def test_a_pattern_that_backtracks_is_matched_in_linear_time(queue: Broker) -> None:
+    await queue.push("a-" + "a" * 200, drafts(1))
+
+    found = await queue.journal.look(Selection(pattern="a-(a+)+b"), everybody)
+
+    assert not found.heads.queues
+
+
+async def test_a_pattern_that_takes_too_long_is_refused(queue: Broker) -> None:
+    random = Random(1)
+    for _ in range(200):
+        await queue.push("".join(random.choices("ax", k=255)), drafts(1))
+
+    with pytest.raises(Invalid, match="takes more than 1 s") as refused:
+        await queue.journal.look(Selection(pattern="((a?x?){30}){30}c"), everybody)
+
+    assert refused.value.field == "pattern"
 
 
 async def test_who_waits_is_woken_by_a_push(queue: Broker) -> None:

@@ -1,16 +1,12 @@
 """What a group was promised before a restart holds after it."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
-from skep import Ack, Broker, Push
+from skep import Ack, Push
 from skep.errors import LeaseLost
 from skep.model.operation import Operation
-from skep.store.open import open_store
 from skep.testing.clock import ManualClock
 from tests.broker.build import (
     Settled,
@@ -20,7 +16,6 @@ from tests.broker.build import (
     drafts,
     lease_of,
     letters,
-    make_broker,
     moment,
     of,
     offsets,
@@ -30,30 +25,11 @@ from tests.broker.build import (
     pop_all,
 )
 from tests.broker.latencies import latencies, took
-from tests.databases import databases
+from tests.broker.restarts import Restarts
 
 HOUR = 3600
 frozen = pytest.mark.timeout(10)
 """For what must not stop the event loop: nobody else could end the test."""
-
-
-class Restarts:
-    """The same store and the same clock, opened again and again."""
-
-    def __init__(self, url: str | Path, clock: ManualClock) -> None:
-        self._url = url
-        self._clock = clock
-
-    @asynccontextmanager
-    async def run(self) -> AsyncIterator[Broker]:
-        async with make_broker(open_store(self._url, clock=self._clock)) as queue:
-            yield queue
-
-
-@pytest.fixture(params=["rocksdb", "postgres"])
-def server(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Restarts:
-    url = tmp_path / "store" if request.param == "rocksdb" else databases().empty()
-    return Restarts(url, clock)
 
 
 async def test_messages_survive(server: Restarts) -> None:

@@ -10,7 +10,6 @@ from skep import Broker, KeyRing, Limits
 from skep.errors import (
     Conflict,
     EncryptionUnavailable,
-    Forbidden,
     Invalid,
     NotFound,
     QueueFull,
@@ -298,16 +297,6 @@ async def test_apps_and_versions_do_not_see_each_others_stages(queue: Broker) ->
     await commit(queue, third, version=1, app=f"{APP}/1")
 
     assert await payloads(queue) == [b"0", b"1", b"2"]
-
-
-async def test_an_app_belongs_to_who_committed_its_first_version(queue: Broker) -> None:
-    await queue.staging.commit(APP, 1, [], owner="ann")
-
-    with pytest.raises(Forbidden):
-        await queue.staging.commit(APP, 1_000_000, [], owner="bob")
-
-    done = await queue.staging.commit(APP, 2, [], owner="ann")
-    assert not done.duplicate
 
 
 async def test_a_job_without_versions_is_published_once(queue: Broker) -> None:

@@ -104,7 +104,7 @@ async def test_stages_that_cannot_be_are_refused(queue: Broker, wrong: Stage, fi
 async def test_names_of_255_characters_are_taken_whatever_their_bytes(queue: Broker) -> None:
     app = stage_name = "\U0001f41d" * 255
 
-    done = await stage(queue, stage_name, numbers(0, 1), app=app, version=(1 << 63) - 1)
+    done = await stage(queue, stage_name, numbers(0, 1), app=app, version=1 << 53)
 
-    assert await commit(queue, done, app=app, version=(1 << 63) - 1) == published(1)
-    assert await queue.staging.last_version(app) == (1 << 63) - 1
+    assert await commit(queue, done, app=app, version=1 << 53) == published(1)
+    assert await queue.staging.last_version(app) == 1 << 53

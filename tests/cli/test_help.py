@@ -45,3 +45,12 @@ main()
 
     assert done.returncode == 1
     assert done.stderr == "skep: skep serve needs uvloop; install skep[all]\n"
+
+
+@pytest.mark.parametrize("command", ["create", "configure"])
+def test_where_encryption_is_enabled_it_says_what_stays_in_plaintext(
+    local: Shell, command: str
+) -> None:
+    said = " ".join(local.run("queue", command, "--help").stdout.split())
+
+    assert "Error texts, trace data and names stay in plaintext" in said

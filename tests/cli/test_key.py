@@ -39,6 +39,7 @@ def test_keys_are_listed_without_their_secrets(local: Shell, file: str) -> None:
     made = local.json(
         *("key", "create", "--file", file, "--role", "reader", "--role", "consumer"),
         *("--queue", "mail-*", "--subject", "billing", "--expires", "2031-01-01"),
+        *("--quota", "partitions=100"),
     )
 
     (listed,) = local.json("key", "list", "--file", file)
@@ -49,10 +50,25 @@ def test_keys_are_listed_without_their_secrets(local: Shell, file: str) -> None:
         "roles": ["reader", "consumer"],
         "queues": ["mail-*"],
         "subject": "billing",
+        "principal": made["id"],
+        "quota": {"partitions": 100},
         "expiresAt": "2031-01-01T00:00:00Z",
     }
     assert "reader, consumer" in table
     assert made["key"].rpartition("_")[2] not in table + Path(file).read_text()
+
+
+def test_a_key_that_replaces_another_is_the_same_principal(local: Shell, file: str) -> None:
+    create = ("key", "create", "--file", file, "--role", "producer")
+    first = local.json(*create)
+    second = local.json(*create, "--replaces", first["id"])
+    third = local.json(*create, "--replaces", second["id"])
+
+    listed = local.json("key", "list", "--file", file)
+
+    assert [each["id"] for each in listed] == [each["id"] for each in (first, second, third)]
+    assert {each["principal"] for each in listed} == {first["id"]}
+    assert "no key 'other'" in local.said(*create, "--replaces", "other", expect=4)
 
 
 def test_a_key_that_is_revoked_is_gone(local: Shell, file: str) -> None:

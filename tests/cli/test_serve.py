@@ -1,6 +1,8 @@
 """What ``skep serve`` takes, and what it refuses before anybody can knock."""
 
 import os
+import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +68,50 @@ def test_what_was_pushed_is_there_after_a_restart(tmp_path: Path) -> None:
         popped = httpx.get(f"{server.url}/api/v1/pop/queue/q").json()
 
     assert popped["messages"][0]["data"] == 1
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_payload_limit_above_what_may_wait_for_the_store_stops_it(
+    tmp_path: Path, workers: str
+) -> None:
+    store = tmp_path / "data" if workers == "1" else "postgresql://skep@127.0.0.1:1/queue"
+
+    said = refused("--store", str(store), "--workers", workers, SKEP_PAYLOAD_BYTES="67108865")
+
+    assert "SKEP_PAYLOAD_BYTES" in said
+    assert "pending_bytes" in said
+    assert "67108864" in said
+    assert not (tmp_path / "data").exists()
+
+
+def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 512), hard))
+    try:
+        server = ServerProcess(tmp_path / "data")
+        server.start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    found = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
+    server.end(signal.SIGKILL)
+    assert found == (hard, hard)
+
+
+@pytest.mark.parametrize(("most", "is_warned"), [(15_999, True), (16_000, False)])
+def test_a_low_limit_of_open_files_is_warned_of(most: int, is_warned: bool) -> None:
+    code = f"""
+import logging, resource
+from skep.cli import open_files
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, {most}))
+logging.basicConfig()
+open_files.raise_limit()
+assert resource.getrlimit(resource.RLIMIT_NOFILE) == ({most}, {most})
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert ("limit of open files is 15999" in done.stderr) == is_warned
 
 
 def test_a_setting_that_is_misspelt_stops_it() -> None:
@@ -143,3 +189,57 @@ def test_workers_that_cannot_start_end_the_server() -> None:
 
     assert done.returncode == 3
     assert "no connection to PostgreSQL" in done.stderr
+
+
+KEY = "0123456789abcdef" * 4
+
+
+@pytest.mark.parametrize(
+    "content",
+    [KEY, f"{KEY}:k1", f"k1 {KEY}", f"k1: {KEY}", f"k1:{KEY}0", f"{KEY}:{KEY}", f"k1:{KEY}\n{KEY}"],
+)
+def test_a_broken_file_of_encryption_keys_is_not_shown(tmp_path: Path, content: str) -> None:
+    keys = tmp_path / "keys"
+    keys.touch(mode=0o600)
+    keys.write_text(content)
+
+    said = refused(SKEP_STORE="memory://", SKEP_PORT="0", SKEP_ENCRYPTION_KEYS=str(keys))
+
+    assert "line " in said
+    assert KEY[:8] not in said
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o602])
+def test_a_file_of_encryption_keys_for_every_user_is_refused(tmp_path: Path, mode: int) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text(f"k1:{KEY}")
+    keys.chmod(mode)
+
+    said = refused(SKEP_STORE="memory://", SKEP_PORT="0", SKEP_ENCRYPTION_KEYS=str(keys))
+
+    assert "chmod 600" in said
+
+
+def test_a_tls_key_for_every_user_is_refused(tmp_path: Path) -> None:
+    key = tmp_path / "server.key"
+    key.touch()
+    key.chmod(0o644)
+
+    said = refused(SKEP_STORE="memory://", SKEP_TLS_CERTIFICATE="server.pem", SKEP_TLS_KEY=str(key))
+
+    assert "chmod 600" in said
+
+
+def test_api_keys_that_every_user_may_change_are_refused(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.json"
+    keys.write_text("[]")
+    keys.chmod(0o666)
+
+    assert "chmod 600" in refused(SKEP_STORE="memory://", SKEP_API_KEYS=str(keys))
+
+
+def test_a_password_with_a_slash_is_not_shown() -> None:
+    said = refused(SKEP_STORE="postgresql://skep:s3cret/word@127.0.0.1/db", SKEP_PORT="0")
+
+    assert "%2F" in said
+    assert "s3cret" not in said

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from skep import AsyncClient, Broker, Draft
-from skep.errors import Invalid, OutcomeUnknown, QueueFull, Unavailable
+from skep.errors import EncryptionUnavailable, Invalid, OutcomeUnknown, QueueFull, Unavailable
 from tests.broker.build import drafts, payloads, pop_all
 from tests.client.faults import Fault, Weather
 
@@ -170,3 +170,14 @@ async def test_what_cannot_be_pushed_is_refused_by_name(
 
     assert caught.value.field == field
     assert str(caught.value).startswith(f"{field}: ")
+
+
+async def test_a_push_to_an_encrypted_queue_without_a_key_is_sent_once(
+    client: AsyncClient, broker: Broker, weather: Weather
+) -> None:
+    await broker.queues.configure("orders", encryption_enabled=True)
+
+    with pytest.raises(EncryptionUnavailable, match="no key is configured"):
+        await client.push("orders", drafts(1))
+
+    assert weather.count("/push") == 1

@@ -1,6 +1,7 @@
 """Requests that are wrong in ways that no client writes by accident."""
 
 import asyncio
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -119,7 +120,18 @@ async def test_head_answers_as_get_does_without_the_body(server: ServerProcess) 
 
 @pytest.mark.parametrize(
     "headers",
-    [{"Origin": "https://evil.example"}, {"Origin": "null"}, {"Host": "evil.example:6632"}],
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Host": "evil.example:6632"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "cross-site", "Referer": "https://evil.example/"},
+        {"Sec-Fetch-Site": "made-up"},
+        {"Referer": "https://evil.example/page"},
+        {"Referer": "http://127.0.0.1.evil.example/"},
+        {"Referer": "nonsense"},
+    ],
 )
 async def test_a_page_of_another_site_is_refused(
     server: ServerProcess, headers: dict[str, str]
@@ -129,6 +141,35 @@ async def test_a_page_of_another_site_is_refused(
 
     assert answer.status_code == 403
     assert "access-control-allow-origin" not in answer.headers
+
+
+@pytest.mark.parametrize("site", ["none", "same-origin", None])
+async def test_a_page_of_the_server_itself_is_served(
+    server: ServerProcess, site: str | None
+) -> None:
+    headers = {"Sec-Fetch-Site": site} if site else {"Referer": f"{server.url}/docs"}
+    async with httpx.AsyncClient(base_url=server.url) as http:
+        answer = await http.get("/openapi.json", headers=headers)
+
+    assert answer.status_code == 200
+
+
+def test_an_element_of_a_site_that_is_allowed_is_served(tmp_path: Path) -> None:
+    headers = {"Sec-Fetch-Site": "cross-site", "Referer": "https://ops.example/page?x"}
+    with ServerProcess(tmp_path / "data", SKEP_CORS_ORIGINS="https://ops.example") as server:
+        answer = httpx.get(f"{server.url}/docs", headers=headers)
+
+    assert answer.status_code == 200
+
+
+async def test_head_takes_no_messages(server: ServerProcess) -> None:
+    async with httpx.AsyncClient(base_url=server.url) as http:
+        await http.post("/api/v1/push", content=BODY)
+        queue = json.loads(BODY)["items"][0]["queue"]
+        head = await http.head(f"/api/v1/pop/queue/{queue}?autoAck=true")
+        pop = await http.get(f"/api/v1/pop/queue/{queue}?autoAck=true")
+
+    assert (head.status_code, head.headers["allow"], pop.status_code) == (405, "GET", 200)
 
 
 async def test_the_page_of_a_site_that_is_allowed_may_read(tmp_path: Path) -> None:

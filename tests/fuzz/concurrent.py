@@ -209,6 +209,7 @@ class _Stage:
             database = await cluster().create(SKEW if "clock" in options.faults else "SELECT")
             store = cluster().url(database)
         keys = self._place / "keys"
+        keys.touch(mode=0o600)
         keys.write_text(f"k1:{bytes(range(32)).hex()}\n")
         servers = [
             ServerProcess(

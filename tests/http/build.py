@@ -32,7 +32,7 @@ class Badge:
 
 def somebody(*permissions: Permission, queues: tuple[str, ...] | None = None) -> Principal:
     """Who may do this and no more, in these queues only if any are named."""
-    return Principal("somebody", frozenset(permissions), queues)
+    return Principal("somebody", frozenset(permissions), queues, id="key:somebody")
 
 
 class Client:

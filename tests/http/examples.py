@@ -71,7 +71,9 @@ EXAMPLES: Calls = {
         body=lambda place: {"acknowledgments": [_ack(place)], "consumerGroup": "billing"},
     ),
     ("POST", "/api/v1/lease/{leaseId}/settle"): Example(
-        needs=POP, path="/api/v1/lease/{place.lease_id}/settle"
+        needs=POP,
+        path="/api/v1/lease/{place.lease_id}/settle",
+        body=lambda place: {"status": "completed"},
     ),
     ("POST", "/api/v1/lease/{leaseId}/extend"): Example(
         needs=POP, path="/api/v1/lease/{place.lease_id}/extend", body=lambda place: {"seconds": 600}

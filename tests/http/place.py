@@ -14,6 +14,7 @@ from skep.http.routing import Route
 from skep.model.address import partition_id
 from skep.model.staged import Rows
 from tests.broker.build import a_run, lease_of, pop
+from tests.http.signing import ALICE
 
 TRACE_ID = UUID(int=7, version=4)
 Permissions: TypeAlias = frozenset[Permission]
@@ -60,7 +61,7 @@ async def make_place(broker: Broker, queue: str) -> Place:
     await broker.queues.configure(queue, namespace="shop", task=queue)
     ids = f"{queue}-1", f"{queue}-2"
     await broker.push(queue, [Draft(b"1", transaction_id=ids[0], trace_id=TRACE_ID)])
-    delivery = await pop(broker, queue, group="billing", lease_seconds=60)
+    delivery = await pop(broker, queue, group="billing", lease_seconds=60, principal=ALICE)
     first = delivery.messages[0]
     query, _ = await broker.streams.register(queue, source_queue=queue, config_hash="1")
     await broker.streams.cycle(query.id, first.partition_number, state=[("total", b"1")])

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from skep.http.access import Principal
+from skep.model.address import partition_id
 from tests.http.guarded import knock
 from tests.http.place import Place
 from tests.http.scene import OTHER, OWN, Scene
@@ -108,7 +109,11 @@ async def test_acks_of_ones_own_queue_and_another_are_denied_whole(scene: Scene)
 
 async def test_ones_own_lease_does_not_open_another_queue(scene: Scene) -> None:
     before = scene.kept()
-    foreign = {"partitionId": scene.other.partition_id, "offset": 0}
+    foreign = {
+        "partitionId": scene.other.partition_id,
+        "offset": 0,
+        "status": "completed",
+    }
 
     ack = await send(
         scene,
@@ -174,11 +179,63 @@ async def test_a_refusal_does_not_tell_what_the_queue_behind_an_id_is_called(sce
             {"transactionId": "guess", "partitionId": scene.other.partition_id},
         ),
         await send(scene, f"/api/v1/lease/{scene.other.lease_id}/extend", {}),
-        await send(scene, f"/api/v1/lease/{uuid4()}/settle", {}),
+        await send(scene, f"/api/v1/lease/{uuid4()}/settle", {"status": "completed"}),
     ]
 
     assert [answer.status_code for answer in answers] == [403, 403, 409]
     assert not [answer for answer in answers if OTHER in answer.text]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/api/v1/messages/{partition}/{transaction}", None),
+        ("DELETE", "/api/v1/messages/{partition}/{transaction}", None),
+        ("GET", "/api/v1/traces/{partition}/{transaction}", None),
+        ("POST", "/api/v1/traces", {"partitionId": "{partition}", "transactionId": "x", "data": 1}),
+        ("POST", "/api/v1/ack", {"partitionId": "{partition}", "transactionId": "x"}),
+        ("POST", "/api/v1/lease/{lease}/extend", {"seconds": 10}),
+        ("POST", "/streams/v1/state/get", {"query_id": "{query}", "partition_id": "{partition}"}),
+        ("GET", "/api/v1/journal/groups/{queue}", None),
+        ("GET", "/api/v1/pipelines/{queue}", None),
+        ("GET", "/api/v1/resources/queues/{queue}", None),
+    ],
+)
+async def test_what_is_not_there_and_what_is_of_another_queue_look_the_same(
+    scene: Scene, method: str, path: str, body: Any
+) -> None:
+    other = scene.other
+    there = {
+        "partition": other.partition_id,
+        "transaction": other.transaction_id,
+        "lease": other.lease_id,
+        "query": other.query_id,
+        "queue": other.queue,
+    }
+    not_there = {
+        "partition": str(partition_id(999)),
+        "transaction": "unknown",
+        "lease": str(uuid4()),
+        "query": str(uuid4()),
+        "queue": "unknown",
+    }
+    async with knock(scene.app, **bearer(sign(sub="mallory", queues=[OWN]))) as client:
+        answers = [
+            await client.request(method, path.format(**names), json=_filled(body, names))
+            for names in (there, not_there)
+        ]
+
+    first, second = answers
+    assert first.status_code == second.status_code
+    assert first.status_code in (403, 409)
+    assert first.text.replace(there["lease"], "") == second.text.replace(not_there["lease"], "")
+
+
+def _filled(body: dict[str, Any] | None, names: dict[str, str]) -> dict[str, Any] | None:
+    return body and {
+        name: value.format(**names) if isinstance(value, str) else value
+        for name, value in body.items()
+    }
 
 
 # Transactions and streams.
@@ -199,7 +256,7 @@ async def test_a_refusal_does_not_tell_what_the_queue_behind_an_id_is_called(sce
         lambda own, other: {
             "type": "settle",
             "leaseId": own.lease_id,
-            "verdicts": [{"partitionId": other.partition_id, "offset": 0}],
+            "verdicts": [{"partitionId": other.partition_id, "offset": 0, "status": "completed"}],
         },
         lambda own, other: {"type": "extend", "leaseId": other.lease_id},
     ],

@@ -179,7 +179,7 @@ async def test_a_lease_that_is_lost_is_not_kept_and_the_answer_says_so(hand: Han
 async def test_a_whole_lease_is_settled_without_naming_its_messages(hand: Hand) -> None:
     delivery = await popped(hand, 1, 2)
 
-    answer = await hand.post(f"/api/v1/lease/{delivery['leaseId']}/settle", {})
+    answer = await hand.post(f"/api/v1/lease/{delivery['leaseId']}/settle", {"status": "completed"})
 
     assert (answer["completed"], answer["released"]) == (2, True)
 
@@ -188,7 +188,7 @@ async def test_messages_of_a_lease_are_settled_by_offset(hand: Hand) -> None:
     delivery = await popped(hand, 1, 2)
     partition = delivery["partitionId"]
     verdicts = [
-        {"partitionId": partition, "offset": 0},
+        {"partitionId": partition, "offset": 0, "status": "completed"},
         {"partitionId": partition, "offset": 1, "status": "failed", "error": "no"},
     ]
 
@@ -203,7 +203,7 @@ async def test_messages_of_a_lease_are_settled_by_offset(hand: Hand) -> None:
 
 
 async def test_settling_a_lost_lease_is_a_conflict(hand: Hand) -> None:
-    problem = await hand.post(f"/api/v1/lease/{LEASE}/settle", {}, expect=409)
+    problem = await hand.post(f"/api/v1/lease/{LEASE}/settle", {"status": "completed"}, expect=409)
 
     assert problem["type"] == "LeaseLost"
 
@@ -226,6 +226,13 @@ async def test_settling_a_lost_lease_is_a_conflict(hand: Hand) -> None:
         (f"/api/v1/lease/{LEASE}/extend", {"seconds": 0}, "seconds"),
         (f"/api/v1/lease/{LEASE}/extend", {"seconds": "x"}, "seconds"),
         (f"/api/v1/lease/{LEASE}/settle", {"verdicts": [{}]}, "verdicts[0].partitionId"),
+        (f"/api/v1/lease/{LEASE}/settle", {}, "status"),
+        (f"/api/v1/lease/{LEASE}/settle", {"status": None}, "status"),
+        (
+            f"/api/v1/lease/{LEASE}/settle",
+            {"verdicts": [{"partitionId": str(LEASE), "offset": 0}]},
+            "verdicts[0].status",
+        ),
     ],
 )
 async def test_a_bad_ack_is_refused_by_the_name_of_its_field(

@@ -70,6 +70,13 @@ async def test_a_backup_stays_in_its_directory(
     assert names(tmp_path) == before
 
 
+async def test_a_name_that_is_too_long_is_refused(client: AsyncClient) -> None:
+    with pytest.raises(Invalid, match="name too long") as refused:
+        await client.backup("x" * 300)
+
+    assert refused.value.field == "path"
+
+
 @pytest.mark.usefixtures("linked")
 async def test_a_link_does_not_lead_out_of_the_directory(client: AsyncClient) -> None:
     with pytest.raises(Invalid, match="below the backup directory"):

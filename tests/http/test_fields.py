@@ -98,7 +98,7 @@ async def delivered(client: Client) -> JSON:
 async def test_settling_is_refused_by_verdict(client: Client, wrong: JSON, field: str) -> None:
     delivery = await delivered(client)
     first, second = (
-        {"partitionId": message["partitionId"], "offset": message["offset"]}
+        {"partitionId": message["partitionId"], "offset": message["offset"], "status": "completed"}
         for message in delivery["messages"]
     )
 
@@ -136,8 +136,8 @@ def push(*items: JSON) -> JSON:
                 "type": "settle",
                 "leaseId": "{lease}",
                 "verdicts": [
-                    {"partitionId": "{bob}", "offset": 0},
-                    {"partitionId": "{alice}", "offset": 7},
+                    {"partitionId": "{bob}", "offset": 0, "status": "completed"},
+                    {"partitionId": "{alice}", "offset": 7, "status": "completed"},
                 ],
             },
             "verdicts[1].offset",
@@ -146,7 +146,7 @@ def push(*items: JSON) -> JSON:
             {
                 "type": "settle",
                 "leaseId": "{lease}",
-                "verdicts": [{"partitionId": NO_PARTITION, "offset": 0}],
+                "verdicts": [{"partitionId": NO_PARTITION, "offset": 0, "status": "completed"}],
             },
             "verdicts[0].partitionId",
         ),

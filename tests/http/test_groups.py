@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from skep.http.access import Permission
+from skep.model.lease_id import worker_id_of
 from skep.testing.clock import ManualClock
 from tests.http.build import Client, at, somebody
 
@@ -82,7 +83,7 @@ async def test_one_group_is_shown_by_queue_and_partition(
     assert place == {
         "partition": "a",
         "partitionId": popped["partitionId"],
-        "workerId": popped["leaseId"],
+        "workerId": worker_id_of(popped["leaseId"]),
         "lastConsumedAt": None,
         "totalConsumed": 0,
         "offset": 0,

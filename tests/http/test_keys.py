@@ -302,6 +302,7 @@ def test_a_broken_file_that_is_mended_is_read_again(
 
 
 HASH = "0" * 64
+KEY = {"id": "a", "hash": HASH, "roles": ["admin"]}
 
 
 @pytest.mark.parametrize(
@@ -312,6 +313,11 @@ HASH = "0" * 64
         ("{}", "api_keys"),
         ([1], "api_keys[0].body"),
         ([{"id": "a", "hash": HASH}], "api_keys[0].roles"),
+        ([KEY | {"principal": "a_b"}], "api_keys[0].principal"),
+        ([KEY | {"quota": 1}], "api_keys[0].quota"),
+        ([KEY | {"quota": {"queues": -1}}], "api_keys[0].quota.queues"),
+        ([KEY | {"quota": {"queues": "1"}}], "api_keys[0].quota.queues"),
+        ([KEY | {"quota": {"queue": 1}}], "api_keys[0].quota.queue"),
         ([{"id": "a", "roles": ["admin"]}], "api_keys[0].hash"),
         ([{"hash": HASH, "roles": ["admin"]}], "api_keys[0].id"),
         ([{"id": "a_b", "hash": HASH, "roles": ["admin"]}], "api_keys[0].id"),

@@ -1,7 +1,12 @@
 """The documentation that the server shows."""
 
 import re
+from typing import cast
 
+import pytest
+
+from skep.http.call import Call
+from skep.http.routes import all_routes
 from tests.http.build import Client
 
 
@@ -29,3 +34,11 @@ async def test_words_of_the_wire_are_set_as_code(client: Client) -> None:
 
     assert "``" not in page
     assert "default False" not in page
+
+
+@pytest.mark.parametrize("path", ["/docs", "/docs.css", "/openapi.json"])
+async def test_a_page_is_rendered_once(path: str) -> None:
+    route = next(route for route in all_routes() if route.path == path)
+    call = cast("Call", None)
+
+    assert await route.handler(call) is await route.handler(call)

@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from skep.errors import Invalid
 from skep.http.auth import GuardedDoor, OpenDoor, build_authenticator
 from skep.http.key_file import add_key
 from skep.http.keys import create_key
+from skep.model.quota import Quota
 from skep.settings import Settings
 from tests.http.signing import ED25519, SECRET, write_pem
 
@@ -88,3 +90,25 @@ def test_settings_do_not_show_the_secret() -> None:
     assert settings.jwt_secret == SECRET
     assert settings.behind_tls_proxy
     assert SECRET not in repr(settings)
+
+
+def test_settings_show_no_secret() -> None:
+    settings = Settings(store="postgresql://skep:s3cret@db/skep", jwt_secret="s3cret" * 8)
+
+    assert "s3cret" not in repr(settings)
+
+
+# Quotas.
+
+
+@pytest.mark.parametrize("name", [f"quota_{name}" for name in Quota.__struct_fields__])
+def test_a_quota_is_not_negative(name: str) -> None:
+    with pytest.raises(Invalid, match=f"^{name}: must be 0 or more, not -1"):
+        Settings.from_env({f"SKEP_{name.upper()}": "-1"})
+
+
+def test_a_quota_is_for_every_limit_that_a_key_has_not() -> None:
+    quota = Quota(queues=1, groups=0).or_else(Settings(quota_partitions=7).quota)
+
+    assert (quota.queues, quota.groups, quota.partitions) == (1, 0, 7)
+    assert None not in msgspec.structs.astuple(quota)

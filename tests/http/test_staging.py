@@ -13,7 +13,7 @@ from skep.errors import Invalid
 from skep.http.access import Permission
 from skep.wire.arrow import to_rows
 from tests.broker.staged import kept, payloads
-from tests.http.arrow import table_stream, to_stream
+from tests.http.arrow import bomb, shared, table_stream, to_stream
 from tests.http.build import Client, somebody
 
 END = b"\xff\xff\xff\xff\0\0\0\0"
@@ -237,6 +237,8 @@ WHOLE = to_stream({"payload": ["1"] * 100, "partition": ["a"] * 100})
         struct.pack("<iI", -1, 0x7FFFFFFF) + WHOLE,
         to_stream({"payload": ["1"] * 1000}, compression="zstd"),
         to_stream({"payload": ["1"] * 1000}, compression="lz4"),
+        bomb(10, 1000),
+        shared(10),
     ],
 )
 async def test_what_is_not_a_whole_plain_stream_is_refused(client: Client, stream: bytes) -> None:
@@ -254,7 +256,7 @@ def test_a_stream_that_is_damaged_is_refused_or_read_but_never_believed() -> Non
         for at in _places(luck, len(whole)):
             damaged[at] = luck.choice([0, 1, 127, 128, 255])
         try:
-            found = to_rows(bytes(damaged) + END)
+            found = to_rows(bytes(damaged) + END, most=1000)
         except Invalid:
             continue
         assert sum(len(payload or b"") for payload in found.payloads) <= len(whole)
@@ -315,3 +317,9 @@ async def test_a_chunk_that_is_too_large_is_refused(client: Client) -> None:
     problem = await stage(client, bytes((16 << 20) + 1), 413)
 
     assert problem["type"] == "TooLarge"
+
+
+async def test_a_chunk_with_too_many_rows_is_refused_before_they_are_read(client: Client) -> None:
+    problem = await stage(client, to_stream({"payload": [""] * 250_001}), 413)
+
+    assert problem["error"].startswith("rows: ")

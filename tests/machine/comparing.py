@@ -5,13 +5,14 @@ from skep.model.stats import PartitionLag
 from tests.machine.model import Letter, Model
 from tests.machine.place import Place
 from tests.machine.subject import Subject
+from tests.totals import check_totals
 
 QUEUE = "orders"
 PAGE = 1000
 
 
 def compare(subject: Subject, model: Model) -> None:
-    """Ends, backlogs, leases, attempts, dead letters and counters."""
+    """Ends, backlogs, leases, attempts, dead letters, counters and totals."""
     broker, now = subject.broker, subject.clock.now()
     partitions = subject.run(broker.queues.partitions(QUEUE))
     ends = {p.name: (p.start, p.end) for p in partitions if p.end}
@@ -24,6 +25,7 @@ def compare(subject: Subject, model: Model) -> None:
                 _compare_place(lags[partition], place, now)
     assert subject.run(_letters(broker)) == model.letters
     _compare_counters(subject, model)
+    subject.run(check_totals(broker, QUEUE))
 
 
 def compare_payloads(subject: Subject, model: Model) -> None:

@@ -197,7 +197,7 @@ MUTATIONS = (
         SERVERS + "what_is_pushed_after_encryption_was_enabled_elsewhere_is_encrypted",
         (
             Change("store/postgres/queries/write.sql", " AND q.version = a.version\n", "\n"),
-            Change("store/round.py", "if version == basis.version:", "if version is not None:"),
+            Change("store/round.py", "if version != basis.version:", "if version is None:"),
         ),
     ),
     Mutation(

@@ -23,6 +23,7 @@ from tests.store.build import (
     make_partition,
     make_queue,
     payloads,
+    purge_all,
     push,
     push_ids,
     update,
@@ -313,22 +314,6 @@ async def test_a_damaged_segment_fails_the_change_that_needs_it_and_no_other(
     assert [type(outcome).__name__ for outcome in done.outcomes] == ["Unreadable", "Applied"]
 
 
-async def test_what_a_queue_that_sql_deleted_leaves_is_swept_at_the_next_start(
-    store: PostgresStore, sql: asyncpg.Connection, url: str
-) -> None:
-    alice = await make_partition(store, await make_queue(store))
-    await appended(store, push_ids(alice, "a"))
-    await commit_one(store, Change(dead_letters=(give_up(alice, 0),)))
-    await sql.execute("DELETE FROM queen.queues")
-
-    later = PostgresStore(url)
-    await later.queues()
-
-    for table in ("partition", "segment", "transaction_id", "dead_letter", "subscription"):
-        assert await sql.fetchval(f"SELECT count(*) FROM queen.{table}") == 0  # noqa: S608
-    await later.close()
-
-
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
@@ -364,5 +349,6 @@ async def test_segments_whose_partition_was_deleted_by_hand_go_with_their_queue(
     await sql.execute("DELETE FROM queen.partition WHERE number = $1", alice.number)
 
     await store.delete_queue(alice.queue)
+    await purge_all(store)
 
     assert [row[0] for row in await sql.fetch("SELECT queue FROM queen.segment")] == [bob.queue]

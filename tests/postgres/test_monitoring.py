@@ -281,6 +281,17 @@ async def test_a_deleted_message_is_not_listed(queue: Broker, sql: asyncpg.Conne
     assert [row["payload"] for row in found] == ["0", "2"]
 
 
+async def test_messages_have_their_producer_under_the_name_that_queens_tools_use(
+    queue: Broker, sql: asyncpg.Connection
+) -> None:
+    await queue.push("orders", [Draft(b"1")], producer="alice")
+    await queue.push("orders", [Draft(b"2")])
+
+    found = await sql.fetch("SELECT producer_sub, producer FROM queen.messages ORDER BY id")
+
+    assert [tuple(row) for row in found] == [("alice", "alice"), (None, None)]
+
+
 async def test_ids_in_sql_are_the_ids_of_the_api(queue: Broker, sql: asyncpg.Connection) -> None:
     receipts = await queue.push("orders", drafts(2))
 

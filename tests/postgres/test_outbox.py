@@ -266,6 +266,19 @@ async def test_what_is_refused_says_why_and_holds_nobody_up(
     assert "must not be empty" in unnamed
 
 
+async def test_a_row_for_a_queue_of_the_server_is_refused(
+    queue: Broker, sql: asyncpg.Connection
+) -> None:
+    await sql.execute("SELECT queen.enqueue('__skep.aside', 'alice', 'x', NULL)")
+    await enqueue(sql, "1")
+
+    await until_empty(sql)
+
+    (reason,) = [row[0] for row in await sql.fetch(REFUSED)]
+    assert await messages(sql) == [b"1"]
+    assert "reserved" in reason
+
+
 @pytest.mark.parametrize(
     ("queue_name", "partition", "payload", "chosen"),
     [

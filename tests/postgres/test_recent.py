@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from skep.model.change import Gone
+from skep.model.change import Applied, Change, Gone, IdempotencyKey
 from skep.model.queue import Partition, Queue
 from skep.store.postgres.store import PostgresStore
 from tests.store.build import (
@@ -20,6 +20,9 @@ from tests.store.build import (
     push_ids,
     truncate_all,
 )
+
+NEXT_TRANSACTION = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text"
+"""The number of the next transaction that writes."""
 
 
 @pytest.fixture
@@ -134,3 +137,18 @@ async def test_a_lane_that_was_taken_over_is_not_written_to_from_memory(
 
     assert second.lane == lost
     assert await store.heads(alice.queue) == {lost: 1, store.lane: 1}
+
+
+async def test_a_repetition_writes_nothing_without_a_synchronous_standby(
+    store: PostgresStore, sql: asyncpg.Connection
+) -> None:
+    change = Change(key=IdempotencyKey(name="pay-1", fingerprint=b"1"))
+    await store.commit([change])
+    before = await sql.fetchval(NEXT_TRANSACTION)
+
+    repeated, empty = (await store.commit([change, Change()])).outcomes
+
+    assert isinstance(repeated, Applied)
+    assert repeated.repeated
+    assert isinstance(empty, Applied)
+    assert await sql.fetchval(NEXT_TRANSACTION) == before

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
+import httpx
 import pytest
 
 from queen import Queen
@@ -434,3 +435,23 @@ async def test_a_groups_subscription_can_be_moved(queen: Queen, name: str) -> No
     answer = await queen.update_consumer_group_timestamp(group, past)
 
     assert answer["success"] is True
+
+
+async def test_a_push_to_an_encrypted_queue_without_a_key_fails_at_once(
+    queen: Queen, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await queen.queue(name).config({"encryption_enabled": True}).create()
+    answers: list[int] = []
+    send = httpx.AsyncClient.send
+
+    async def note(client: httpx.AsyncClient, request: httpx.Request, **options: Any) -> Any:
+        answer = await send(client, request, **options)
+        answers.append(answer.status_code)
+        return answer
+
+    monkeypatch.setattr(httpx.AsyncClient, "send", note)
+
+    with pytest.raises(httpx.HTTPStatusError, match="no key is configured"):
+        await queen.queue(name).push({"data": 1})
+
+    assert answers == [409]

@@ -9,9 +9,10 @@ from skep.errors import Invalid
 from skep.model.change import Change
 from skep.model.consumer import Consumer
 from skep.model.queue import Partition
+from skep.store.rocksdb import keys
 from skep.store.rocksdb.store import RocksStore
 from tests.rocksdb.build import count_numbers, everything, fill, open_store, push_numbers, start
-from tests.store.build import append_ids, consumer, payloads, update
+from tests.store.build import append_ids, consumer, crowd, payloads, purge_all, update
 
 
 def transaction(alice: Partition, bob: Partition, n: int) -> Change:
@@ -32,6 +33,25 @@ async def test_a_backup_holds_everything(tmp_path: Path) -> None:
 
     copy = open_store(tmp_path / "backup")
     assert await everything(copy) == before
+    await copy.close()
+
+
+async def test_the_copy_goes_on_with_a_removal_that_was_under_way(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "store")
+    await fill(store, "kept")
+    before = await everything(store)
+    doomed = await crowd(store, "doomed", 1500)
+    await store.delete_queue(doomed.number)
+    await store.purge()
+
+    await store.backup(tmp_path / "backup")
+    await store.close()
+
+    copy = open_store(tmp_path / "backup")
+    assert await everything(copy) == before
+    assert await purge_all(copy) > 1
+    kept = {p.number for q in await copy.queues() for p in await copy.partitions(q.number)}
+    assert {keys.unpack(at[:8]) for at, _ in copy._db.scan_segments(b"", b"\xff")} == kept
     await copy.close()
 
 

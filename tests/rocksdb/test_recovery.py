@@ -170,7 +170,7 @@ async def test_after_a_failed_write_nothing_is_answered_and_nothing_answered_is_
     tmp_path: Path,
 ) -> None:
     log = log_of(tmp_path / "store")
-    inject = "inject=write:error=ENOSPC:when=9+"
+    inject = "inject=write:error=EIO:when=9+"
     under = ["strace", "-f", "-o", "/dev/null", "-P", str(log), "-e", "trace=write", "-e", inject]
 
     answers = run_child("push", tmp_path / "store", under=under)

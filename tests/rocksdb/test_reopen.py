@@ -12,7 +12,7 @@ from skep.store.rocksdb import keys
 from skep.store.rocksdb.store import RocksStore
 from tests.rocksdb.build import everything, fill, number, open_store, push_numbers, start
 from tests.rocksdb.process import run_child
-from tests.store.build import commit_one, key, placed, removal
+from tests.store.build import commit_one, key, placed, purge_all, removal
 
 
 def kinds(store: RocksStore) -> set[str]:
@@ -112,6 +112,7 @@ async def test_a_deleted_queue_leaves_no_key_behind(tmp_path: Path) -> None:
     before = kinds(store)
 
     await store.delete_queue(queue.number)
+    await purge_all(store)
 
     assert before == set("mqnpgchjtideuakorS")
     # What happened once stays known; the sweeper forgets it by age.
@@ -131,41 +132,56 @@ async def test_a_removed_dead_letter_leaves_no_key_behind(tmp_path: Path) -> Non
     await store.close()
 
 
-async def test_the_removal_of_a_queue_that_had_only_begun_is_finished_at_the_next_open(
+async def test_a_queue_that_was_deleted_before_a_crash_is_purged_after_it_and_not_by_the_opening(
     tmp_path: Path,
 ) -> None:
     store = open_store(tmp_path)
     await fill(store, "kept")
     before = await everything(store)
     doomed = await fill(store, "doomed", segments=150)
-    batch = WriteBatch(raw_mode=True)
-    batch.delete(keys.queue_key(doomed.number))
-    batch.put(keys.removed_queue_key(doomed.number), b"")
-    store._db.write(batch)
+    await store.delete_queue(doomed.number)
     await store.close()
 
     store = open_store(tmp_path)
 
     assert await everything(store) == before
-    assert list(store._db.scan(b"x", b"y")) == []
+    left = {keys.unpack(at[:8]) for at, _ in store._db.scan_segments(b"", b"\xff")}
+    await purge_all(store)
     kept = {p.number for q in await store.queues() for p in await store.partitions(q.number)}
+    assert left > kept
     assert {keys.unpack(at[:8]) for at, _ in store._db.scan_segments(b"", b"\xff")} == kept
+    assert list(store._db.scan(b"x", b"y")) == []
     await store.close()
 
 
-async def test_a_removal_that_a_crash_interrupted_is_finished_at_the_next_open(
-    tmp_path: Path,
-) -> None:
-    left, finished = run_child("crash_deleting", tmp_path)
+async def test_a_removal_that_a_crash_interrupted_goes_on_after_it(tmp_path: Path) -> None:
+    (left,) = run_child("crash_deleting", tmp_path)
 
     store = open_store(tmp_path)
 
-    assert 0 < int(left) < 249
-    assert finished == "False"
+    assert 0 < int(left) < 1200
     assert [queue.name for queue in await store.queues()] == ["kept"]
+    assert [n.name for n in await store.trace_names(limit=9)] == ["kept", "story"]
+    await purge_all(store)
     kept = {p.number for q in await store.queues() for p in await store.partitions(q.number)}
     assert {keys.unpack(at[:8]) for at, _ in store._db.scan_segments(b"", b"\xff")} == kept
     assert [n.name for n in await store.trace_names(limit=9)] == ["kept", "story"]
+    assert list(store._db.scan(b"x", b"y")) == []
+    await store.close()
+
+
+async def test_a_damaged_segment_does_not_stop_the_removal_of_its_queue(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    doomed = await fill(store, "doomed")
+    (at, value), *_ = store._db.scan_segments(b"", b"\xff")
+    batch = WriteBatch(raw_mode=True)
+    batch.put(at, value[:-1], store._db.segments)
+    store._db.write(batch)
+    await store.delete_queue(doomed.number)
+
+    await purge_all(store)
+
+    assert list(store._db.scan_segments(b"", b"\xff")) == []
     assert list(store._db.scan(b"x", b"y")) == []
     await store.close()
 
@@ -196,3 +212,19 @@ def test_a_path_that_is_no_directory_is_refused_with_an_error_of_ours(tmp_path: 
 
     with pytest.raises(SkepError):
         open_store(tmp_path / "file")
+
+
+async def test_what_a_missing_queue_holds_is_kept_unless_it_was_deleted(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    queue = await fill(store)
+    before = list(store._db.scan_segments(b"", b"\xff"))
+    lost = WriteBatch(raw_mode=True)
+    lost.delete(keys.queue_key(queue.number))
+    store._db.write(lost)
+    await store.close()
+
+    store = open_store(tmp_path)
+
+    assert before
+    assert list(store._db.scan_segments(b"", b"\xff")) == before
+    await store.close()

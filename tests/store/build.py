@@ -220,6 +220,28 @@ async def truncate_all(store: Store, partition: Partition, before: Offset) -> li
         steps.append(step.messages)
 
 
+async def purge_all(store: Store) -> int:
+    """Remove what deleted queues left; return in how many steps."""
+    steps = 0
+    while await store.purge():
+        steps += 1
+    return steps
+
+
+async def crowd(store: Store, name: str, partitions: int) -> Queue:
+    """A queue with many partitions, each with a message and two groups at it."""
+    queue = await make_queue(store, name, groups=["g", "h"])
+    made = await store.create_partitions(queue.number, [f"{n}" for n in range(partitions)])
+    await store.commit([push_ids(partition, "a") for partition in made])
+    states = [
+        update(partition, 0, Consumer(version=1), group=group)
+        for group in ("g", "h")
+        for partition in made
+    ]
+    await store.commit([Change(consumers=tuple(states))])
+    return queue
+
+
 def unfold(segment: Segment) -> Iterable[Entry]:
     part = segment.columns
     nothing = [None] * len(part)

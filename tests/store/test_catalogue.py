@@ -218,6 +218,16 @@ async def test_groups_subscribe_to_each_queue_apart(store: Store, orders: Queue)
     assert [s.group for s in await store.subscriptions(other.number)] == ["a"]
 
 
+async def test_a_group_starts_with_more_cursors_than_postgresql_has_locks(
+    store: Store, orders: Queue
+) -> None:
+    cursors = [StoredConsumer(number, "new", Consumer(version=1)) for number in range(20_000)]
+
+    assert await store.subscribe(subscription(orders, "new"), cursors)
+
+    assert len(list(await store.consumers(orders.number))) == 20_000
+
+
 async def test_a_cursor_from_a_subscription_is_updated_by_its_version(
     store: Store, orders: Queue, alice: Partition
 ) -> None:

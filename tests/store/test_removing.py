@@ -7,6 +7,7 @@ import pytest
 
 from skep.model.change import Applied, Change, Gone
 from skep.model.consumer import Consumer
+from skep.model.dead_letter import DeadLetterFilter
 from skep.model.names import SECOND
 from skep.model.queue import Partition, Queue, Removal
 from skep.model.segment import DELETED, ENCRYPTED
@@ -22,6 +23,7 @@ from tests.store.build import (
     bounds,
     columns,
     commit_one,
+    crowd,
     entries,
     event,
     fresh,
@@ -32,6 +34,7 @@ from tests.store.build import (
     make_queue,
     payloads,
     placed,
+    purge_all,
     push,
     push_each,
     push_ids,
@@ -461,7 +464,13 @@ async def contents(store: Store, queue: Queue, partition: Partition) -> dict[str
     return {what: len(things) for what, things in found.items()}
 
 
-async def test_nothing_is_left_of_a_deleted_queue(store: Store) -> None:
+OF_A_PARTITION = {"segments", "events"}
+"""What is asked for by the number of a partition, and may stay until it is purged."""
+
+
+async def test_a_deleted_queue_is_not_found_by_anything_before_its_rows_are_removed(
+    store: Store,
+) -> None:
     queue, partition = await fill(store, "orders")
     before = await contents(store, queue, partition)
 
@@ -469,23 +478,116 @@ async def test_nothing_is_left_of_a_deleted_queue(store: Store) -> None:
 
     after = await contents(store, queue, partition)
     assert set(before.values()) == {1}
-    assert set(after.values()) == {0}
-    assert await store.find_offset(partition.number, "1") is None
+    assert {what for what, count in after.items() if count} <= OF_A_PARTITION
+    assert await store.trace_names(limit=9) == []
+    assert await store.count_dead_letters(DeadLetterFilter(queue=queue.number)) == 0
     assert (await store.stats()).dead_letters == 0
 
 
-async def test_a_queue_of_many_segments_is_deleted_whole(store: Store) -> None:
-    queue, partition = await fill(store, "orders", segments=250)
-
+async def test_nothing_is_left_of_a_deleted_queue_once_it_is_purged(store: Store) -> None:
+    queue, partition = await fill(store, "orders")
     await store.delete_queue(queue.number)
 
+    await purge_all(store)
+
     assert set((await contents(store, queue, partition)).values()) == {0}
+    assert await store.find_offset(partition.number, "1") is None
+    assert await store.given_up(partition.number, 0, 9) == []
+
+
+async def test_a_queue_of_many_segments_is_purged_whole(store: Store) -> None:
+    queue, partition = await fill(store, "orders", segments=250)
+    await store.delete_queue(queue.number)
+
+    await purge_all(store)
+
+    assert set((await contents(store, queue, partition)).values()) == {0}
+
+
+async def test_nothing_is_truncated_or_deleted_in_a_queue_that_is_being_removed(
+    store: Store,
+) -> None:
+    queue, partition = await fill(store, "orders", segments=4)
+    await store.delete_queue(queue.number)
+
+    assert not await delete(store, partition, 2)
+    assert (await truncate(store, partition, 3)).messages == 0
+    await purge_all(store)
+    assert set((await contents(store, queue, partition)).values()) == {0}
+
+
+async def test_without_a_deleted_queue_there_is_nothing_to_purge(store: Store) -> None:
+    queue, partition = await fill(store, "orders")
+
+    assert not await store.purge()
+    assert set((await contents(store, queue, partition)).values()) == {1}
+
+
+async def test_the_steps_of_a_removal_grow_with_what_is_removed_and_not_faster(
+    store: Store,
+) -> None:
+    steps = []
+    for partitions in (1000, 2000):
+        queue = await crowd(store, f"of-{partitions}", partitions)
+        await store.delete_queue(queue.number)
+        steps.append(await purge_all(store))
+
+    few, many = steps
+    assert few > 2
+    assert few < many <= 2 * few + 2
+
+
+async def test_queues_whose_partitions_lie_between_each_other_are_purged_one_by_one(
+    store: Store,
+) -> None:
+    kept, doomed = [await make_queue(store, name) for name in ("kept", "doomed")]
+    made = [
+        await make_partition(store, queue, f"{n}") for n in range(9) for queue in (kept, doomed)
+    ]
+    await store.commit([push_ids(partition, "a") for partition in made])
+    await store.delete_queue(doomed.number)
+
+    await purge_all(store)
+
+    left = [len(await read_all(store, partition)) for partition in made]
+    known = [await store.find_offset(partition.number, "a") for partition in made]
+    assert left == [1, 0] * 9
+    assert known == [0, None] * 9
+
+
+async def test_a_queue_is_created_and_used_while_the_old_one_of_its_name_is_removed(
+    store: Store,
+) -> None:
+    old = await crowd(store, "orders", 1500)
+    await store.delete_queue(old.number)
+    assert await store.purge()
+
+    queue = await crowd(store, "orders", 3)
+    await purge_all(store)
+
+    assert queue.number != old.number
+    made = list(await store.partitions(queue.number))
+    assert [await payloads(store, partition) for partition in made] == [[b"a"]] * 3
+    assert len(list(await store.consumers(queue.number))) == 6
+    assert [q.number for q in await store.queues()] == [queue.number]
+
+
+async def test_several_deleted_queues_are_purged_after_each_other(store: Store) -> None:
+    doomed = [await fill(store, name) for name in ("a", "b", "c")]
+    for queue, _ in doomed:
+        await store.delete_queue(queue.number)
+
+    await purge_all(store)
+
+    for each in doomed:
+        assert set((await contents(store, *each)).values()) == {0}
 
 
 async def test_deleting_a_queue_leaves_the_queues_beside_it_whole(store: Store) -> None:
     before, doomed, after = [await fill(store, name) for name in ("a", "b", "c")]
 
     await store.delete_queue(doomed[0].number)
+    await purge_all(store)
 
     assert set((await contents(store, *before)).values()) == {1}
     assert set((await contents(store, *after)).values()) == {1}

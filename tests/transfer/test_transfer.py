@@ -10,7 +10,7 @@ from skep.model.queue import Queue
 from skep.store.moving import Load, Movable
 from skep.testing.clock import ManualClock
 from tests.broker.build import make_broker, payloads, pop, pop_all
-from tests.store.build import push
+from tests.store.build import crowd, push
 from tests.transfer.conftest import Open
 from tests.transfer.story import BYTES, RING, Told, everything
 
@@ -51,6 +51,18 @@ async def test_everything_is_the_same_in_a_new_store(source: Movable, target: Mo
     assert await everything(target) == before
     assert await everything(source) == before
     assert moved == Moved(queues=3, messages=15, dead_letters=1, ids_kept=True)
+
+
+async def test_a_queue_that_is_being_removed_is_not_moved(source: Movable, target: Movable) -> None:
+    before = await everything(source)
+    doomed = await crowd(source, "doomed", 1500)
+    await source.delete_queue(doomed.number)
+    await source.purge()
+
+    moved = await move(source, target)
+
+    assert await everything(target) == before
+    assert moved.queues == 3
 
 
 async def test_what_several_servers_pushed_keeps_its_lanes(

@@ -35,10 +35,11 @@ def reset(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Let an application start over: what it writes again is then there twice."""
+    """Let an application start over, and release its name: what it writes again is there twice."""
     confirm(f"Forget which versions {name!r} has committed?", yes=yes)
     with connect(url, token) as client:
         found = client.connection.send(delete(paths.application(name))).decode(AppAnswer)
-    output.print_done(
-        found, f"version {found.version} and all before are forgotten", as_json=as_json
+    words = (
+        "its owner is" if found.version is None else f"version {found.version} and all before are"
     )
+    output.print_done(found, f"{words} forgotten", as_json=as_json)

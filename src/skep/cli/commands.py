@@ -33,6 +33,9 @@ class Tree(Commands, LaterCommands):
         "maintenance": Later("maintenance:app", "Lay pushes aside, or let pops find nothing."),
         "pipeline": Later("pipeline.app:app", "Run jobs over whole queues, with Spark."),
         "key": Later("key:app", "Make, list and revoke API keys."),
+        "ownerless": Later(
+            "ownerless:app", "Show and discard rows in PostgreSQL whose queue does not exist."
+        ),
         "migrate": Later("migrate:app", "Bring the schema in PostgreSQL up to date."),
     }
 

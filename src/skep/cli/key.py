@@ -1,16 +1,20 @@
 """``skep key``: the file of API keys that a server reads."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from skep.cli import output
 from skep.cli.options import Json
+from skep.errors import Invalid, NotFound
 from skep.http.access import ROLES
 from skep.http.key_file import add_key, revoke_key
 from skep.http.keys import create_key, read_keys
+from skep.model.quota import Quota
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -25,6 +29,18 @@ Queues = Annotated[
     typer.Option("--queue", help="Only for this queue, or for all that begin so: mail-*."),
 ]
 Subject = Annotated[str | None, typer.Option(help="Who has it; kept with what he pushes.")]
+Replaces = Annotated[
+    str | None,
+    typer.Option(help="The id of the key it replaces: it takes over its applications and quotas."),
+]
+Quotas = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--quota",
+        metavar="NAME=LIMIT",
+        help=f"A limit of its own: {', '.join(Quota.__struct_fields__)}. 0 is none.",
+    ),
+]
 Expires = Annotated[
     datetime | None,
     typer.Option(help="When it ends, in UTC.", formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]),
@@ -37,6 +53,8 @@ def create(
     roles: Roles,
     queues: Queues = None,
     subject: Subject = None,
+    replaces: Replaces = None,
+    quotas: Quotas = None,
     expires: Expires = None,
     as_json: Json = False,
 ) -> None:
@@ -45,10 +63,30 @@ def create(
         roles,
         queues=queues or None,
         subject=subject,
+        principal=_principal(file, replaces),
+        quota=_quota(quotas or ()),
         expires_at=expires and expires.replace(tzinfo=UTC),
     )
     add_key(file, key.entry)
     output.print_done({"id": key.entry.id, "key": key.text}, key.text, as_json=as_json)
+
+
+def _quota(given: Sequence[str]) -> Quota:
+    pairs = (each.partition("=") for each in given)
+    try:
+        return msgspec.convert({name: limit for name, _, limit in pairs}, Quota, strict=False)
+    except msgspec.ValidationError as error:
+        raise Invalid("quota", str(error)) from None
+
+
+def _principal(file: Path, replaces: str | None) -> str | None:
+    """The principal of the key to be replaced, which may be a replacement itself."""
+    if replaces is None:
+        return None
+    known = {key.id: key for key in read_keys(file)}
+    if replaces not in known:
+        raise NotFound(f"there is no key {replaces!r}")
+    return known[replaces].principal or replaces
 
 
 @app.command("list")
@@ -61,6 +99,8 @@ def list_keys(file: File, as_json: Json = False) -> None:
             "roles": key.roles,
             "queues": key.queues,
             "subject": key.subject,
+            "principal": key.principal or key.id,
+            "quota": msgspec.to_builtins(key.quota),
             "expiresAt": key.expires_at,
         }
         for key in keys

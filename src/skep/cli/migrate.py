@@ -18,7 +18,7 @@ Store = Annotated[str, typer.Option("--store", envvar="SKEP_STORE", help="A URL:
 @app.command()
 def up(store: Store) -> None:
     """Apply what is pending. A server does it when it starts; this is for doing it before."""
-    done = asyncio.run(_ask(store, _migrate().apply))
+    done = asyncio.run(on_database(store, _migrate().apply))
     for migration in done:
         output.print_text(f"applied {migration.number:04} {migration.name}")
     if not done:
@@ -28,7 +28,7 @@ def up(store: Store) -> None:
 @app.command()
 def status(store: Store, as_json: Json = False) -> None:
     """List the migrations that this version knows, and when each was applied."""
-    found = asyncio.run(_ask(store, _migrate().status))
+    found = asyncio.run(on_database(store, _migrate().status))
     rows = [(each.migration.number, each.migration.name, each.applied_at) for each in found]
     if as_json:
         keys = "number", "name", "applied_at"
@@ -44,11 +44,12 @@ def print_() -> None:
         output.print_text(f"-- {migration.number:04} {migration.name}\n{migration.statements}")
 
 
-async def _ask(store: str, work: Any) -> Any:
+async def on_database(store: str, work: Any) -> Any:
+    """Do ``work`` on a connection to a store that need not be one a server would start on."""
     from skep.store.postgres.database import Database
 
     if not store.startswith(("postgresql://", "postgres://")):
-        raise Invalid("store", "only PostgreSQL has migrations: postgresql://…")
+        raise Invalid("store", "must be a URL of PostgreSQL: postgresql://…")
     database = Database(store)
     try:
         return await database.read(work)

@@ -9,6 +9,10 @@ import typer
 
 from skep.model.queue import QueueOptions
 
+_NOTES = {
+    "encryption_enabled": "Encrypt payloads. Error texts, trace data and names stay in plaintext. ",
+}
+
 
 def with_options(command: Any) -> Any:
     """Give a command an option for each of a queue's options."""
@@ -21,7 +25,10 @@ def with_options(command: Any) -> Any:
             default=None,
             annotation=Annotated[
                 type(field.default) | None,
-                typer.Option(help=f"{field.default}, unless you say so.", show_default=False),
+                typer.Option(
+                    help=f"{_NOTES.get(field.name, '')}{field.default}, unless you say so.",
+                    show_default=False,
+                ),
             ],
         )
         for field in msgspec.structs.fields(QueueOptions)

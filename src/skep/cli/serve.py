@@ -13,9 +13,10 @@ import typer
 import uvloop
 
 from skep import embedded
+from skep.cli import open_files
+from skep.cli.encryption_keys import read_encryption_keys
 from skep.cli.ending import code_of, complain
 from skep.cli.workers import Crew, listen
-from skep.core.encryption import KeyRing
 from skep.core.limits import Limits
 from skep.errors import Invalid, SkepError, Unavailable
 from skep.http.app import App
@@ -83,6 +84,7 @@ def serve(
         log_level=log_level,
     )
     _log_to_stderr(settings.log_level)
+    open_files.raise_limit()
     if settings.workers == 1:
         uvloop.run(run(settings))
     else:
@@ -93,6 +95,7 @@ def _serve_together(settings: Settings) -> int:
     if not settings.store.startswith(("postgresql://", "postgres://")):
         raise Invalid("workers", "must be 1: only PostgreSQL can be shared by several processes")
     check_exposure(settings)
+    broker_limits(settings)
     try:
         listening = listen(settings.host, settings.port)
     except OSError as error:
@@ -116,7 +119,9 @@ async def run(
     authenticator = build_authenticator(settings)
     limits = DoorLimits(
         body_bytes=settings.body_bytes,
+        unfinished_bytes=settings.unfinished_bytes,
         receive_seconds=settings.receive_seconds,
+        write_seconds=settings.write_seconds,
         connections=settings.connections,
     )
     origins = Origins(
@@ -131,8 +136,8 @@ async def run(
     )
     async with embedded.open(
         settings.store,
-        keys=read_keys(settings.encryption_keys),
-        limits=Limits(payload_bytes=settings.payload_bytes),
+        keys=read_encryption_keys(settings.encryption_keys),
+        limits=broker_limits(settings),
         sweep_interval=settings.sweep_seconds,
     ) as broker:
         routes = all_routes(
@@ -143,6 +148,19 @@ async def run(
         server = Server(app, broker, address, limits=limits, started=started)
         _spare_the_collector()
         await server.serve(sockets=[listening] if listening else None)
+        broker.insight.health.check_store()
+
+
+def broker_limits(settings: Settings) -> Limits:
+    """Raise ``Invalid`` for a payload that would be refused whenever another push waits."""
+    limits = Limits(payload_bytes=settings.payload_bytes)
+    if limits.payload_bytes > limits.pending_bytes:
+        raise Invalid(
+            "SKEP_PAYLOAD_BYTES",
+            f"must be at most {limits.pending_bytes}, not {limits.payload_bytes}: no more may wait "
+            "for the store (pending_bytes)",
+        )
+    return limits
 
 
 def without_password(store: str) -> str:
@@ -163,21 +181,6 @@ def welcome(settings: Settings, address: Address) -> None:
         f"         curl '{url}/api/v1/pop/queue/orders?autoAck=true'\n"
     )
     sys.stdout.flush()
-
-
-def read_keys(path: str | None) -> KeyRing | None:
-    """The keys in a file, a line ``id:64 hex digits`` each; the first one encrypts."""
-    if path is None:
-        return None
-    try:
-        lines = Path(path).read_text().split()
-        pairs = [line.partition(":") for line in lines]
-        keys = {key_id: bytes.fromhex(digits) for key_id, _, digits in pairs}
-    except (OSError, ValueError) as error:
-        raise Invalid("encryption_keys", f"{path} cannot be read: {error}") from None
-    if not keys:
-        raise Invalid("encryption_keys", f"{path} holds no key")
-    return KeyRing(keys, current=next(iter(keys)))
 
 
 def _log_to_stderr(level: str) -> None:

@@ -1,7 +1,7 @@
 """The broker: what the doors call."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -13,6 +13,7 @@ from skep.core.capacity import FillLevel
 from skep.core.catalogue import Catalogue
 from skep.core.claim import Claiming
 from skep.core.committer import Committer
+from skep.core.counting import COUNT_SECONDS, Counting
 from skep.core.dead_letters import DeadLetters
 from skep.core.encryption import KeyRing
 from skep.core.evict import Evicting
@@ -36,6 +37,7 @@ from skep.core.push import Batch, Pushing
 from skep.core.queues import Queues
 from skep.core.readers import Readers
 from skep.core.reading import Reading
+from skep.core.remover import Remover
 from skep.core.settle import Settling
 from skep.core.staging import Staging
 from skep.core.streams import Streams
@@ -46,7 +48,15 @@ from skep.core.transact import Transacting, key_of
 from skep.errors import Invalid
 from skep.model.change import IdempotencyKey
 from skep.model.message import Delivery, Draft, Message, Receipt
-from skep.model.names import QUEUE_MODE, LeaseId, check_count, check_label, check_name, to_datetime
+from skep.model.names import (
+    QUEUE_MODE,
+    LeaseId,
+    check_count,
+    check_label,
+    check_name,
+    check_queue_name,
+    to_datetime,
+)
 from skep.model.operation import (
     Operation,
     Push,
@@ -111,11 +121,12 @@ class Broker:
             store, committer, following, self._pushing, self._settling, mode, limits
         )
         self.queues = Queues(store, catalogue, following, committer)
-        self.groups = Groups(store, catalogue, committer, following)
+        self._counting = Counting(store.clock, catalogue)
+        self.groups = Groups(store, catalogue, committer, following, self._counting)
         taking = Taking(store.clock, catalogue, committer, claiming, evicting, mode, limits)
         self._popping = Popping(store, catalogue, following, self.queues, self.groups, taking)
         self.addresses = Addresses(store, catalogue, following, reading)
-        self.streams = Streams(store, self._transacting, self.addresses)
+        self.streams = Streams(store, committer, self._transacting, self.addresses)
         self.messages = Messages(store, catalogue, following, reading, limits)
         self.journal = Journal(store, catalogue, following)
         self.journal_reading = JournalReading(store, catalogue, following, reading)
@@ -131,6 +142,7 @@ class Broker:
             catalogue,
             following,
             committer,
+            self._counting,
             meter,
             reading,
             self.dead_letters,
@@ -148,6 +160,7 @@ class Broker:
             level,
             self._pushing,
             self._transacting,
+            self._popping,
             self,
             limits,
         )
@@ -171,6 +184,7 @@ class Broker:
             self.readers,
             self._latencies,
         )
+        self._remover = Remover(store)
         self._closing: asyncio.Task[None] | None = None
 
     # Lifetime.
@@ -189,6 +203,8 @@ class Broker:
         if self._sweep_interval:
             self._sweeper.start(self._sweep_interval)
             self._latencies.start(LOOK_SECONDS)
+            self._counting.start(COUNT_SECONDS)
+            self._remover.start()
         return self
 
     async def __aexit__(
@@ -198,6 +214,15 @@ class Broker:
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+    @property
+    def loaded(self) -> bool:
+        """Whether all partitions are known.
+
+        Those of large queues are loaded in the background after the start. What concerns all of
+        them waits for it; pushes and pops do not.
+        """
+        return self._catalogue.loaded
 
     def drain(self) -> None:
         """Answer every long poll now, those to come too: the broker will be closed soon."""
@@ -216,16 +241,20 @@ class Broker:
     async def _close(self) -> None:
         try:
             await self._outbox.stop()
+            await self._remover.stop()
             await self._sweeper.stop()
+            await self._counting.stop()
             await self._latencies.stop()
             await self.staging.stop()
             await self._following.stop()
+            await self._catalogue.stop()
             await self.maintenance.close()
             # Pops that were woken give their answer before the store goes away.
             await asyncio.sleep(0)
             await self._committer.close()
             await self._latencies.keep_rest()
         finally:
+            self._catalogue.release()
             await self._store.close()
 
     # Messages.
@@ -258,6 +287,8 @@ class Broker:
         lease_seconds: int | None = None,
         subscription_mode: str = "all",
         subscription_from: datetime | None = None,
+        authorize: Callable[[], Awaitable[None]] | None = None,
+        principal: str | None = None,
     ) -> Delivery | None:
         """Lease the next messages for a group; None if there are none within ``wait`` seconds.
 
@@ -265,11 +296,13 @@ class Broker:
         ``task``, the highest priority first. ``batch`` bounds the messages, ``partitions``
         the partitions they come from. ``auto_ack`` acknowledges before delivering: what the
         consumer then loses is lost. The subscription matters at the group's first contact
-        with a queue only: ``all``, ``new``, or from an instant.
+        with a queue only: ``all``, ``new``, or from an instant. ``authorize`` is called after
+        each wait, before anything is leased; what it raises ends the pop.
+        The lease id can be recognised as one of ``principal``, if it is given.
         """
         self._check_open()
         request = PopRequest(
-            queue=check_label("queue", queue),
+            queue=None if queue is None else check_queue_name("queue", queue),
             partition=check_label("partition", partition),
             namespace=check_label("namespace", namespace),
             task=check_label("task", task),
@@ -281,6 +314,8 @@ class Broker:
             lease_seconds=lease_seconds,
             subscription_mode=subscription_mode,
             subscription_from=subscription_from,
+            authorize=authorize,
+            principal=principal,
         )
         request.check(self._limits)
         return await self._popping.pop(request)
@@ -353,8 +388,12 @@ class Broker:
     # The whole.
 
     async def sweep(self) -> int:
-        """Remove what is past its retention or waited too long, now; returns how many."""
+        """Remove what is past its retention or waited too long, now; returns how many.
+
+        What deleted queues left behind goes, too.
+        """
         self._check_open()
+        await self._remover.run_to_completion()
         return await self._sweeper.sweep()
 
     async def backup(self, path: str | Path) -> None:
@@ -366,7 +405,7 @@ class Broker:
 
     async def catch_up(self) -> None:
         """Apply everything that other servers committed before the call."""
-        await self._following.catch_up()
+        await self._following.complete()
 
     async def stats(self) -> StoreStats:
         """What the store says about itself."""

@@ -1,17 +1,19 @@
 """What the process knows, made to last: loaded once, then led by the commits."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 
 from skep.core import lease as leases
 from skep.core.births import Births
+from skep.core.fairness import yielding
 from skep.core.known import Known
+from skep.core.loader import PAGE, Loader
+from skep.core.quota import Quotas
 from skep.core.state import GroupState, PartitionState, QueueState
 from skep.core.whole import Locks, to_the_end
 from skep.errors import QueueNotFound
 from skep.model.names import Offset
-from skep.model.queue import Queue, Subscription, labels_of
+from skep.model.queue import Partition, Queue, Subscription, labels_of
 from skep.store.protocol import Store, StoredConsumer
 
 
@@ -27,7 +29,13 @@ class Catalogue(Known):
         """Held while something is read from the store and applied here: what another server does
         in between must not be applied in between, because it may be about what is not known yet.
         """
+        self.deleting: set[str] = set()
+        """Names of queues that are hidden because they are being deleted, which may fail."""
+        self.outdated: set[int] = set()
+        """Numbers of queues that have to be read again."""
+        self.quotas = Quotas(self.queues)
         self._births = Births(self._make_partitions)
+        self._loader = Loader(self._load_next_page, self._wake_groups)
 
     async def load(self) -> None:
         for config in await self._store.queues():
@@ -38,23 +46,86 @@ class Catalogue(Known):
 
         To be called with ``loading`` held.
         """
+        before = self.queues.get(config.name)
+        if before is not None:
+            # It had the same name, and another number: it is gone.
+            await self.drop_queue(before)
         queue = self.add_queue(config)
-        for partition in await self._store.partitions(config.number):
-            self._merge(queue, partition)
-        for subscription in await self._store.subscriptions(config.number):
-            queue.groups.setdefault(subscription.group, GroupState(queue, subscription))
-        now = self._store.clock.now()
-        for number, name, state in await self._store.consumers(config.number):
-            group, known = queue.groups.get(name), self.partitions.get(number)
-            if group and known:
-                self.hear(group, known, leases.bounded(state, config.options, now), own=False)
-        self.refresh_queue(queue)
+        queue.loaded = False
+        try:
+            for subscription in await self._store.subscriptions(config.number):
+                queue.groups.setdefault(subscription.group, GroupState(queue, subscription))
+            last = await self._load_page(queue, None)
+        except BaseException:
+            if self.is_known(queue):
+                await self.drop_queue(queue)
+                self.undrop(config.number)
+            raise
+        self._loader.start(queue, last)
         return queue
+
+    def _wake_groups(self, queue: QueueState) -> None:
+        for group in queue.groups.values():
+            self._wake_group(group)
+
+    async def _load_next_page(self, queue: QueueState, after: Partition) -> Partition | None:
+        async with self.loading:
+            return await self._load_page(queue, after)
+
+    async def _load_page(self, queue: QueueState, after: Partition | None) -> Partition | None:
+        """Load partitions with the states of the groups; the last, if there may be more."""
+        number = queue.config.number
+        page = list(await self._store.partitions(number, after=after, limit=PAGE))
+        await self._adopt_all(queue, page)
+        return page[-1] if len(page) == PAGE and self.is_known(queue) else None
+
+    async def _adopt_all(self, queue: QueueState, page: Sequence[Partition]) -> None:
+        """Know partitions as they are stored, with the states of the groups in them."""
+        states: Iterable[StoredConsumer] = ()
+        if page and queue.groups:
+            numbers = [partition.number for partition in page]
+            states = await self._store.consumers(queue.config.number, numbers)
+        if not self.is_known(queue):
+            return
+        for partition in page:
+            self._merge(queue, partition)
+        options, now = queue.config.options, self._store.clock.now()
+        for partition_number, name, state in states:
+            group, known = queue.groups.get(name), self.partitions.get(partition_number)
+            if group and known:
+                self._take_over(group, known, leases.bounded(state, options, now), own=False)
+        for partition in page:
+            self._announce(self.partitions[partition.number])
+
+    @property
+    def loaded(self) -> bool:
+        """Whether everything is known that was stored at the start."""
+        return self._loader.idle
+
+    async def finish_loading(self) -> None:
+        """Return when everything is known that was stored at the start."""
+        if not self._loader.idle:
+            await self._loader.finish()
+            self.check_open()
+
+    def is_complete(self, groups: Iterable[GroupState]) -> bool:
+        """Whether it is known of all partitions of some groups whether they are ready."""
+        return all(group.queue.loaded and group not in self._refresher for group in groups)
+
+    async def stop(self) -> None:
+        """End the work in the background."""
+        await self._loader.stop()
+
+    def release(self) -> None:
+        """Let go of all partitions, when nothing is committed any more."""
+        for queue in self.queues.values():
+            queue.release()
+            queue.partitions = {}
 
     async def reload(self) -> None:
         """Forget everything, and know what is stored."""
         for queue in list(self.queues.values()):
-            self.drop_queue(queue)
+            await self.drop_queue(queue)
         self.dropped.clear()
         self.cache.clear()
         await self.load()
@@ -66,6 +137,7 @@ class Catalogue(Known):
             for group in queue.groups.values():
                 for number, state in list(group.consumers.items()):
                     group.consumers[number] = leases.bounded(state, queue.config.options, now)
+            queue.count_again()
             self.refresh_queue(queue)
 
     # Making.
@@ -74,7 +146,8 @@ class Catalogue(Known):
         """The queue of this name, made with its defaults where there is none."""
         if name in self.queues:
             return self.queues[name]
-        return await to_the_end(self._make_queue(name))
+        with self.quotas.reserve("queues", name, [name]):
+            return await to_the_end(self._make_queue(name))
 
     async def _make_queue(self, name: str) -> QueueState:
         async with self._making.of(name):
@@ -90,7 +163,9 @@ class Catalogue(Known):
     async def configure(self, config: Queue) -> QueueState:
         """Create the queue or replace its configuration."""
         self.check_open()
-        return await to_the_end(self._configure(config))
+        new = [] if config.name in self.queues else [config.name]
+        with self.quotas.reserve("queues", config.name, new):
+            return await to_the_end(self._configure(config))
 
     async def _configure(self, config: Queue) -> QueueState:
         async with self._making.of(config.name), self.loading:
@@ -106,25 +181,37 @@ class Catalogue(Known):
         """Create the partitions of a queue that it has not; False if the queue is gone."""
         missing = [name for name in names if name not in queue.partitions]
         if missing:
-            await self._births.of(queue, missing)
+            with self.quotas.reserve("partitions", queue.config.name, missing):
+                await self._births.of(queue, missing)
         return all(name in queue.partitions for name in missing)
 
     async def _make_partitions(self, queue: QueueState, names: list[str]) -> None:
         async with self.loading:
             found = await self._store.create_partitions(queue.config.number, names)
-            for made in found if self.is_known(queue) else ():
-                self.adopt(queue, made)
+            if not queue.loaded:
+                # Some may be stored already, and not loaded yet.
+                await self._adopt_all(queue, found)
+            elif self.is_known(queue):
+                for made in found:
+                    self.adopt(queue, made)
 
     async def add_first_contact(
         self, queue: QueueState, subscription: Subscription, seeds: Sequence[StoredConsumer]
     ) -> bool:
         """Register a group with these cursors; False if it is, or if the queue is gone."""
+        if not await self._store.subscribe(subscription, seeds):
+            return False
         async with self.loading:
-            if not await self._store.subscribe(subscription, seeds) or not self.is_known(queue):
+            if not self.is_known(queue):
                 return False
-            group = self.add_group(queue, subscription)
-            for number, _, state in seeds:
-                self.hear(group, self.partitions[number], state, own=False)
+            group = queue.groups.get(subscription.group)
+            if group is None or group.subscription.id != subscription.id:
+                group = self.add_group(queue, subscription, starting=True)
+        async for number, _, state in yielding(seeds):
+            if partition := self.partitions.get(number):
+                self._take_over(group, partition, state, own=False)
+        group.starting = False
+        self.refresh_group(group)
         return True
 
     # Removing.
@@ -157,25 +244,28 @@ class Catalogue(Known):
         # While it is being configured its name leads to it, and would lead to what is left of it.
         async with self._making.of(name):
             queue = self.queue(name)
-            self.drop_queue(queue)
-            with self._unless_it_fails(queue.config.number):
+            self.hide_queue(queue)
+            self.deleting.add(name)
+            try:
                 existed = await self._store.delete_queue(queue.config.number)
-            if not existed:
-                raise QueueNotFound(name)
+            except BaseException:
+                if self.show_queue(queue):
+                    # Events of other servers about it were not applied meanwhile.
+                    self.outdated.add(queue.config.number)
+                else:
+                    await self.dismantle(queue)
+                raise
+            finally:
+                self.deleting.discard(name)
+        await self.dismantle(queue)
+        if not existed:
+            raise QueueNotFound(name)
 
     async def forget_group(self, group: GroupState) -> None:
-        self.drop_group(group)
         await to_the_end(self._forget_group(group))
 
     async def _forget_group(self, group: GroupState) -> None:
-        with self._unless_it_fails(group.subscription.id):
-            await self._store.delete_group(group.queue.config.number, group.name)
-
-    @contextmanager
-    def _unless_it_fails(self, dropped: int | str) -> Iterator[None]:
-        """What could not be deleted is still there, and is known again when it is next met."""
-        try:
-            yield
-        except BaseException:
-            self.dropped.remove(dropped)
-            raise
+        # If it cannot be deleted, nothing has changed: retention goes on waiting for it.
+        await self._store.delete_group(group.queue.config.number, group.name)
+        if not group.removed:
+            self.drop_group(group)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from skep.core.encryption import KeyRing, place_of
 from skep.core.limits import Limits
 from skep.errors import Corrupted, Invalid, TooLarge
-from skep.model.names import DEFAULT_PARTITION, check_name, check_transaction_id
+from skep.model.names import DEFAULT_PARTITION, check_name, check_queue_name, check_transaction_id
 from skep.model.segment import ENCRYPTED, Columns
 from skep.model.staged import Rows
 
@@ -127,7 +127,7 @@ def group(rows: Rows, queue: str | None, limits: Limits) -> list[Group]:
         raise TooLarge("rows", f"a chunk has at most {CHUNK_ROWS} rows, not {len(rows)}")
     payloads = _payloads(rows.payloads, limits.payload_bytes)
     if queue is not None:
-        check_name("queue", queue)
+        check_queue_name("queue", queue)
     queues = _names("queue", rows.queues, queue, len(rows))
     partitions = _names("partition", rows.partitions, DEFAULT_PARTITION, len(rows))
     ids = _each("transaction_id", rows.transaction_ids, check_transaction_id, len(rows))
@@ -183,7 +183,7 @@ def _names(
 
 def _checked(field: str, column: Sequence[str | None], name: str) -> str:
     try:
-        return check_name(field, name)
+        return (check_queue_name if field == "queue" else check_name)(field, name)
     except Invalid as error:
         raise Invalid(f"{field}[{column.index(name)}]", error.reason) from None
 

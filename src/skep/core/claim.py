@@ -25,6 +25,7 @@ class Take(msgspec.Struct, frozen=True, kw_only=True):
     auto_ack: bool = False
     only: PartitionState | None = None
     lease_seconds: int | None = None
+    principal: str | None = None
 
 
 class Claim(msgspec.Struct, frozen=True):

@@ -78,6 +78,14 @@ class Committer:
             self._task = asyncio.create_task(self._run())
         return outcome
 
+    async def confirm(self) -> None:
+        """Return when all that was read before the call is durable, also on a synchronous standby.
+
+        A record that was just written can be read before its sync has ended. Call this before a
+        repeated request is answered from what is stored.
+        """
+        await self.submit(Change())
+
     def check(self, weight: int) -> None:
         """Raise if a change of this weight would not be taken now."""
         if self._closed:
@@ -119,14 +127,18 @@ class Committer:
             if self._store.shared:
                 await self._explain(changes, commit)
             for submission, result in zip(taken, commit.outcomes, strict=True):
-                self._settle(submission, isinstance(result, Applied) and not result.repeated)
+                self._bytes -= submission.weight
+                if submission.settled:
+                    submission.settled(isinstance(result, Applied) and not result.repeated)
             for submission, result in zip(taken, commit.outcomes, strict=True):
                 if not submission.outcome.done():
                     _answer(submission.outcome, result)
 
     def _fail(self, taken: list[_Submission], error: Exception) -> None:
         for submission in taken:
-            self._settle(submission, False)
+            self._bytes -= submission.weight
+            if submission.settled:
+                submission.settled(False)
         if isinstance(error, SkepError):
             # Its traceback leads to the round, and the round to every payload and back: a circle
             # that is kept until somebody looks for circles, while ever more calls fail.
@@ -134,11 +146,6 @@ class Committer:
         for submission in taken:
             if not submission.outcome.done():
                 submission.outcome.set_exception(error)
-
-    def _settle(self, submission: _Submission, applied: bool) -> None:
-        self._bytes -= submission.weight
-        if submission.settled:
-            submission.settled(applied)
 
 
 def _answer(caller: asyncio.Future[Outcome], result: Outcome) -> None:

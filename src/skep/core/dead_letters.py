@@ -117,7 +117,7 @@ class DeadLetters:
     @current
     async def delete(self, queue: str, numbers: Sequence[int]) -> None:
         """Throw dead letters away. If one of them does not exist, none is."""
-        config = self._catalogue.queue(queue).config
+        config = self._catalogue.any_queue(queue).config
         removals = tuple(
             DeadLetterRemoval(queue=config.number, number=number)
             for number in _check_numbers(numbers)
@@ -219,7 +219,7 @@ class DeadLetters:
         return numbers[::-1]
 
     async def _letter(self, queue: str, number: int) -> DeadLetter:
-        config = self._catalogue.queue(queue).config
+        config = self._catalogue.any_queue(queue).config
         check_count("number", number, most=MAX_NUMBER)
         found = await self._store.find_dead_letter(config.number, number)
         if found is None:
@@ -235,7 +235,7 @@ class DeadLetters:
         to: datetime | None,
     ) -> DeadLetterFilter:
         return DeadLetterFilter(
-            queue=self._catalogue.queue(queue).config.number,
+            queue=self._catalogue.any_queue(queue).config.number,
             group=check_label("group", group),
             partition=None
             if partition is None

@@ -72,8 +72,17 @@ class Following:
         async with self._looking:
             pass
 
+    async def complete(self) -> None:
+        """Return when all is known that was committed before the call, of every partition."""
+        while True:
+            await self._catalogue.finish_loading()
+            await self.catch_up()
+            # After a failover everything is loaded again.
+            if self._catalogue.loaded:
+                return
+
     async def catch_up(self) -> None:
-        """Return when all is known that was committed before the call."""
+        """Return when all is known that was committed before the call, of what is loaded."""
         if not self._store.has_peers:
             return
         await self._hear_all()
@@ -87,8 +96,8 @@ class Following:
     async def find(self, look: Callable[[], T]) -> T:
         """What ``look`` finds. Before it is said that there is nothing, every commit counts."""
         found = look()
-        if not found and self._store.has_peers:
-            await self.catch_up()
+        if not found and (self._store.has_peers or not self._catalogue.loaded):
+            await self.complete()
             found = look()
         return found
 
@@ -123,9 +132,8 @@ class Following:
 
     async def look_at(self, queue: int) -> None:
         """Read how a queue is configured and which groups it has, whoever told of it or not."""
-        if self._store.shared:
-            async with self._looking:
-                await self._renewing.look_at(queue)
+        async with self._looking:
+            await self._renewing.look_at(queue)
 
     def _untold(self, change: Change, outcome: object) -> set[int]:
         if isinstance(outcome, Gone):
@@ -180,6 +188,9 @@ class Following:
                 return
             await self._hear([each.happened for each in news])
             self._store.heard(news)
+            for queue in list(self._catalogue.outdated):
+                await self._renewing.renew(queue)
+                self._catalogue.outdated.discard(queue)
 
     async def _start_over(self) -> None:
         _log.warning("missed events of other servers; reloading all queues")
@@ -252,7 +263,7 @@ def current(
     @wraps(method)
     async def whole(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         following: Following = self._following  # type: ignore[attr-defined]
-        await following.catch_up()
+        await following.complete()
         return await method(self, *args, **kwargs)
 
     return whole

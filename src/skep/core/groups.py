@@ -9,6 +9,8 @@ from skep.core import lease as leases
 from skep.core.backoff import Backoff
 from skep.core.catalogue import Catalogue
 from skep.core.committer import Committer
+from skep.core.counting import Counting
+from skep.core.fairness import yielding
 from skep.core.following import Following, current
 from skep.core.state import GroupState, PartitionState, QueueState
 from skep.core.whole import Locks, to_the_end
@@ -16,7 +18,9 @@ from skep.errors import Conflict, Invalid, QueueNotFound
 from skep.model.address import MAX_OFFSET
 from skep.model.change import Applied, Change, ConsumerUpdate
 from skep.model.consumer import Consumer
+from skep.model.lease_id import worker_id_of
 from skep.model.names import (
+    RESERVED,
     Instant,
     Offset,
     check_count,
@@ -35,12 +39,18 @@ _STEP = 500
 
 class Groups:
     def __init__(
-        self, store: Store, catalogue: Catalogue, committer: Committer, following: Following
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        committer: Committer,
+        following: Following,
+        counting: Counting,
     ) -> None:
         self._store = store
         self._catalogue = catalogue
         self._committer = committer
         self._following = following
+        self._counting = counting
         self._registering = Locks[tuple[int, str]]()
 
     # Where a group starts.
@@ -50,16 +60,20 @@ class Groups:
     ) -> GroupState:
         """The group; at its first contact with the queue this is where its start is decided."""
         known = queue.groups.get(name)
-        if known is not None:
+        if known is not None and not known.starting:
             return known
-        return await to_the_end(self._register(queue, name, mode, from_at))
+        with self._catalogue.quotas.reserve("groups", queue.config.name, [name]):
+            return await to_the_end(self._register(queue, name, mode, from_at))
 
     async def _register(
         self, queue: QueueState, name: str, mode: str, from_at: datetime | None
     ) -> GroupState:
         async with self._registering.of((queue.config.number, name)):
             # It may have been elsewhere, and it starts behind what is there now.
-            await self._following.catch_up()
+            if mode == "all" and from_at is None:
+                await self._following.catch_up()
+            else:
+                await self._following.complete()
             known = queue.groups.get(name)
             if known is not None:
                 return known
@@ -87,7 +101,7 @@ class Groups:
             return []
         now = self._store.clock.now()
         seeds = []
-        for partition in list(queue.partitions.values()):
+        async for partition in yielding(list(queue.partitions.values())):
             if start is None or start >= now:
                 cursor = partition.end
             else:
@@ -136,7 +150,7 @@ class Groups:
         state = self._catalogue.group(queue, group)
         unread = [
             partition
-            for partition in state.queue.partitions.values()
+            async for partition in yielding(list(state.queue.partitions.values()))
             if _is_unread(state.consumer(partition))
         ]
         return await self._move_all(state, unread, start)
@@ -177,18 +191,24 @@ class Groups:
     async def list(self, queue: str | None = None) -> list[GroupLag]:
         """Every group, of one queue or of all, and how far it is."""
         queues = (
-            list(self._catalogue.queues.values())
+            [q for name, q in self._catalogue.queues.items() if not name.startswith(RESERVED)]
             if queue is None
             else [self._catalogue.queue(queue)]
         )
-        return [self._lag(group) for state in queues for group in state.groups.values()]
+        found: list[GroupLag] = []
+        for state in queues:
+            await self._counting.catch_up(state)
+            found += [group_lag(group) for group in state.groups.values()]
+        return found
 
     @current
-    async def lag(self, queue: str, group: str) -> Iterator[PartitionLag]:
-        """A group's place in each partition of a queue."""
+    async def lag(
+        self, queue: str, group: str, *, partition: str | None = None
+    ) -> Iterator[PartitionLag]:
+        """A group's place in each partition of a queue, or in one."""
         state = self._catalogue.group(queue, group)
         now = self._store.clock.now()
-        partitions = self._catalogue.partitions_of(queue, None)
+        partitions = self._catalogue.partitions_of(queue, partition)
         return (partition_lag(state, each, now) for each in partitions)
 
     @current
@@ -199,11 +219,6 @@ class Groups:
         async with self._registering.of((state.queue.config.number, group)):
             if not state.removed:
                 await self._catalogue.forget_group(state)
-
-    def _lag(self, group: GroupState) -> GroupLag:
-        now = self._store.clock.now()
-        lags = [partition_lag(group, each, now) for each in group.queue.partitions.values()]
-        return group_lag(group, lags)
 
 
 def check_mode(mode: object) -> str:
@@ -252,7 +267,7 @@ def partition_lag(group: GroupState, partition: PartitionState, now: Instant) ->
         end=partition.end,
         backlog=backlog,
         leased=lease is not None,
-        lease_id=lease.id if lease else None,
+        worker_id=worker_id_of(lease.id) if lease else None,
         lease_expires_at=to_datetime(lease.expires_at) if lease else None,
         attempt=consumer.attempt,
         oldest_at=to_datetime(consumer.oldest_at) if backlog else None,
@@ -264,11 +279,10 @@ def partition_lag(group: GroupState, partition: PartitionState, now: Instant) ->
     )
 
 
-def group_lag(group: GroupState, lags: Sequence[PartitionLag]) -> GroupLag:
-    """How far a group is in a queue, from how far it is in each partition."""
-    waiting = [lag for lag in lags if lag.backlog]
-    subscription = group.subscription
-    start = subscription.from_at
+def group_lag(group: GroupState) -> GroupLag:
+    """How far a group is in a queue, once its totals are up to date."""
+    totals, subscription = group.totals, group.subscription
+    start, oldest_at = subscription.from_at, totals.oldest_at()
     return GroupLag(
         queue=group.queue.config.name,
         group=group.name,
@@ -276,9 +290,9 @@ def group_lag(group: GroupState, lags: Sequence[PartitionLag]) -> GroupLag:
         subscription_from=None if start is None else to_datetime(start),
         subscribed_at=to_datetime(subscription.created_at),
         partitions=len(group.consumers),
-        backlog=sum(lag.backlog for lag in waiting),
-        partitions_with_backlog=len(waiting),
-        leased_partitions=sum(lag.leased for lag in lags),
-        members=len({lag.lease_id for lag in lags if lag.leased}),
-        oldest_at=min((lag.oldest_at for lag in waiting if lag.oldest_at), default=None),
+        backlog=group.backlog - group.acked,
+        partitions_with_backlog=len(totals.waiting),
+        leased_partitions=len(totals.leased),
+        members=len(totals.leases),
+        oldest_at=None if oldest_at is None else to_datetime(oldest_at),
     )

@@ -1,15 +1,18 @@
 """Whether the broker can do its work."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 from skep.core.catalogue import Catalogue
 from skep.core.committer import Committer
-from skep.errors import Overloaded
+from skep.errors import Overloaded, StoreFailed
 from skep.model.change import Change
+from skep.store.protocol import Gauge, Store
 
 
 class Health:
-    def __init__(self, catalogue: Catalogue, committer: Committer) -> None:
+    def __init__(self, store: Store, catalogue: Catalogue, committer: Committer) -> None:
+        self._store = store
         self._catalogue = catalogue
         self._committer = committer
 
@@ -21,6 +24,15 @@ class Health:
     @property
     def is_closed(self) -> bool:
         return self._catalogue.closed
+
+    def check_store(self) -> None:
+        """Raise ``StoreFailed`` if only opening the store again can help."""
+        if self._store.failure is not None:
+            raise StoreFailed(self._store.failure)
+
+    def gauges(self) -> Sequence[Gauge]:
+        """What the store tells of itself to an operator who watches it."""
+        return () if self._catalogue.closed else self._store.gauges()
 
     async def check(self) -> None:
         """Raise what stands against writing; a store that has much to do is not broken."""

@@ -47,7 +47,7 @@ class Holdings:
         places = [p for p in holding.places if only is None or p[1].number in only]
         now = self._clock.now()
         for group, partition in places:
-            if not leases.is_live(group.consumer(partition), lease_id, now):
+            if group.removed or not leases.is_live(group.consumer(partition), lease_id, now):
                 raise LeaseLost(lease_id)
         if only is not None and len(places) != len(set(only) - holding.settled):
             raise LeaseLost(lease_id)
@@ -57,6 +57,11 @@ class Holdings:
         """The places that a lease holds, lost or not."""
         holding = self._leases.get(lease_id)
         return list(holding.places) if holding else []
+
+    def is_own(self, lease_id: LeaseId) -> bool:
+        """Whether this server granted a lease since its start."""
+        holding = self._leases.get(lease_id)
+        return holding is not None and UNKNOWN not in holding.places.values()
 
     def note(self, lease_id: LeaseId, held: Held, ages: Ages) -> None:
         """Remember how old the messages are that a lease was given for."""

@@ -3,6 +3,7 @@
 from skep.core.browse import Browsing
 from skep.core.catalogue import Catalogue
 from skep.core.committer import Committer
+from skep.core.counting import Counting
 from skep.core.dead_letters import DeadLetters
 from skep.core.following import Following
 from skep.core.health import Health
@@ -31,6 +32,7 @@ class Insight:
         catalogue: Catalogue,
         following: Following,
         committer: Committer,
+        counting: Counting,
         meter: Meter,
         reading: Reading,
         letters: DeadLetters,
@@ -40,10 +42,10 @@ class Insight:
         limits: Limits,
     ) -> None:
         self.clock = store.clock
-        self.health = Health(catalogue, committer)
+        self.health = Health(store, catalogue, committer)
         self.observing = Observing(store, catalogue, following, reading)
-        self.queues = Overview(store, catalogue, following, meter)
-        self.groups = Lags(store, catalogue, following, readers)
+        self.queues = Overview(store, catalogue, following, counting, meter)
+        self.groups = Lags(store, catalogue, following, counting, readers)
         self.messages = Browsing(store, catalogue, following, self.observing, limits)
         self.letters = Letters(catalogue, following, letters, limits)
         self.traces = TraceSearch(catalogue, following, traces, reading, limits)

@@ -4,7 +4,6 @@ Who reads it keeps its position itself, such as Spark in its checkpoint. Between
 the same messages in the same order, whenever they are read.
 """
 
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
 import msgspec
@@ -13,6 +12,7 @@ from skep.core.catalogue import Catalogue
 from skep.core.following import Following
 from skep.core.merge import Merge
 from skep.core.metrics import Sees
+from skep.core.name_pattern import check_pattern_length, matching
 from skep.core.state import QueueState
 from skep.core.waiting import ANY_QUEUE, Place, Sleeper, journal_of
 from skep.errors import Invalid, PositionMismatch
@@ -48,10 +48,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
             raise Invalid("queues", "must name at least one queue")
         for index, name in enumerate(self.queues or ()):
             check_name(f"queues[{index}]", name)
-        try:
-            re.compile(self.pattern or "")
-        except re.error as error:
-            raise Invalid("pattern", f"is not a regular expression: {error}") from None
+        if self.pattern is not None:
+            check_pattern_length(self.pattern)
 
 
 class Heads(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,18 +110,17 @@ class Journal:
         """
         self._catalogue.check_open()
         selection.check()
-        await self._following.catch_up()
-        return self._selected(selection, sees)
-
-    def _selected(self, selection: Selection, sees: Sees) -> Sequence[QueueState]:
+        await self._following.complete()
         if selection.queues is not None:
             return [self._catalogue.queue(name) for name in sorted(set(selection.queues))]
-        matches = re.compile(selection.pattern or "").fullmatch
-        return [
-            state
-            for name, state in sorted(self._catalogue.queues.items())
-            if sees(name) and not name.startswith(RESERVED) and matches(name)
-        ]
+        queues = dict(self._catalogue.queues)
+        names = sorted(name for name in queues if sees(name) and not name.startswith(RESERVED))
+        return [queues[name] for name in await matching(selection.pattern or "", names)]
+
+    def _known(self, selection: Selection) -> list[QueueState | None]:
+        """The queues that a selection may choose from."""
+        known = self._catalogue.queues
+        return [known.get(name) for name in selection.queues or known]
 
     async def check(self, position: Position, queues: Iterable[QueueState]) -> None:
         """Refuse a position of another store, or of queues that are not what they were."""
@@ -141,7 +138,7 @@ class Journal:
 
     async def heads_of(self, position: Position) -> Position:
         """How far the queues of a position go, as far as they are still there."""
-        await self._following.catch_up()
+        await self._following.complete()
         names = [name for name in position.queues if name in self._catalogue.queues]
         return await self.heads([self._catalogue.queues[name] for name in names])
 
@@ -266,13 +263,13 @@ class Journal:
         until = self._store.clock.now() + wait_ms * MILLISECOND
         waiting, sleeper = self._catalogue.waiting, Sleeper()
         while True:
+            known = self._known(selection)
             queues = await self.select(selection, sees)
             grown = [queue.grown for queue in queues]
             is_over = self._store.clock.now() >= until
             if _between(after, await self.heads(queues)) or is_over or waiting.closed:
                 return queues
-            now = self._selected(selection, sees)
-            if now != queues or grown != [queue.grown for queue in queues]:
+            if known != self._known(selection) or grown != [queue.grown for queue in queues]:
                 continue  # something happened while the store was asked
             places: list[Place] = [journal_of(queue.config.number) for queue in queues]
             if selection.pattern is not None:

@@ -81,7 +81,7 @@ class JournalReading:
         """
         some.check()
         _check_ranges(ranges, in_order=in_order)
-        await self._following.catch_up()
+        await self._following.complete()
         known = self._catalogue.queue(queue)
         if known.config.number != number:
             raise PositionMismatch(f"queue {queue!r} was deleted and made anew")

@@ -1,19 +1,24 @@
 """The queues as this process knows them."""
 
+import asyncio
 from collections import deque
+from contextlib import suppress
 
 from msgspec.structs import replace
 
 from skep.core import lease as leases
 from skep.core.cache import TailCache
+from skep.core.fairness import yielding
 from skep.core.holding import Holdings
+from skep.core.loader import Refresher
 from skep.core.scheduler import Scheduler
 from skep.core.state import GroupState, PartitionState, QueueState
 from skep.core.waiting import ANY_QUEUE, Waiting, journal_of
+from skep.core.whole import to_the_end
 from skep.errors import Closed, GroupNotFound, PartitionNotFound, QueueNotFound
 from skep.model.change import Applied, Change, Commit
 from skep.model.consumer import Consumer
-from skep.model.names import SECOND, check_text
+from skep.model.names import RESERVED, SECOND, check_text
 from skep.model.queue import Partition, Queue, Subscription
 from skep.store.clock import Clock
 
@@ -33,6 +38,7 @@ class Known:
         self._clock = clock
         self.dropped: deque[int | str] = deque(maxlen=1000)
         """Numbers of queues and ids of subscriptions that are gone, whatever was read before."""
+        self._freeing: set[asyncio.Task[None]] = set()
         self.queues: dict[str, QueueState] = {}
         self.by_number: dict[int, QueueState] = {}
         self.partitions: dict[int, PartitionState] = {}
@@ -40,12 +46,14 @@ class Known:
         self.holdings = Holdings(clock)
         self.waiting = Waiting(clock)
         self.scheduler = Scheduler(clock, self.waiting, self.partitions)
+        self._refresher = Refresher(self.scheduler.refresh, self._wake_group)
 
     def close(self) -> None:
         """Let everybody who waits go home empty-handed, and nobody come in."""
         self.closed = True
         self.scheduler.close()
         self.waiting.close()
+        self._refresher.stop()
 
     def check_open(self) -> None:
         if self.closed:
@@ -54,6 +62,13 @@ class Known:
     # Finding.
 
     def queue(self, name: str) -> QueueState:
+        """A queue of a client; raises ``QueueNotFound`` if there is none, or if it is ours."""
+        found = self.any_queue(name)
+        if name.startswith(RESERVED):
+            raise QueueNotFound(name)
+        return found
+
+    def any_queue(self, name: str) -> QueueState:
         self.check_open()
         found = self.queues.get(check_text("queue", name))
         if found is None:
@@ -85,10 +100,6 @@ class Known:
     # What there is.
 
     def add_queue(self, config: Queue) -> QueueState:
-        """Know a queue. One that had the same name, and another number, is gone."""
-        before = self.queues.get(config.name)
-        if before is not None:
-            self.drop_queue(before)
         queue = self.queues[config.name] = self.by_number[config.number] = QueueState(config)
         self.waiting.wake_all(config.name)
         self.waiting.wake_all(ANY_QUEUE)
@@ -99,22 +110,68 @@ class Known:
         self.refresh_queue(queue)
         self.waiting.wake_all(ANY_QUEUE)
 
-    def drop_queue(self, queue: QueueState) -> None:
+    async def drop_queue(self, queue: QueueState) -> None:
+        """Forget a queue that is gone: at once by its name, then its partitions in steps."""
+        self.hide_queue(queue)
+        await to_the_end(self.dismantle(queue))
+
+    def hide_queue(self, queue: QueueState) -> None:
+        """Let nobody find a queue, by its name or its number."""
         del self.queues[queue.config.name]
         del self.by_number[queue.config.number]
         self.dropped.append(queue.config.number)
-        for group in queue.groups.values():
-            self._retire(group)
-        for partition in queue.partitions.values():
+
+    def undrop(self, identity: int | str) -> None:
+        """What could not be deleted is still there; many others may have gone since."""
+        with suppress(ValueError):
+            self.dropped.remove(identity)
+
+    def show_queue(self, queue: QueueState) -> bool:
+        """Let a queue be found again that could not be deleted; False if another has its name."""
+        if self.queues.setdefault(queue.config.name, queue) is not queue:
+            return False
+        self.by_number[queue.config.number] = queue
+        self.undrop(queue.config.number)
+        self.waiting.wake_all(queue.config.name)
+        self.waiting.wake_all(ANY_QUEUE)
+        return True
+
+    async def dismantle(self, queue: QueueState) -> None:
+        """Let nothing of a hidden queue be found; its memory is freed in the background."""
+        groups = list(queue.groups.values())
+        for group in groups:
+            self.scheduler.forget(group)
+        partitions = list(queue.partitions.values())
+        async for partition in yielding(partitions):
             self.partitions.pop(partition.number, None)
+        task = asyncio.create_task(self._free(queue, groups))
+        self._freeing.add(task)
+        task.add_done_callback(self._freeing.discard)
+
+    async def _free(self, queue: QueueState, groups: list[GroupState]) -> None:
+        """Piece by piece: freed at once, a million partitions would hold everybody up."""
+        queue.release()
+        async for _ in yielding(iter(queue.partitions.__len__, 0)):
+            _, partition = queue.partitions.popitem()
+            for group in groups:
+                self._end_state(group, partition)
+
+    def _end_state(self, group: GroupState, partition: PartitionState) -> None:
+        state = group.consumers.pop(partition.number, None)
+        if state is not None and state.lease is not None:
+            self.holdings.end(state.lease.id, (group, partition), own=False)
 
     def adopt(self, queue: QueueState, stored: Partition) -> None:
         """Know a partition as it is stored, which may be more than is known of it."""
-        known = self._merge(queue, stored)
+        self._announce(self._merge(queue, stored))
+
+    def _announce(self, partition: PartitionState) -> None:
+        """Let everyone who waits for a partition look at it."""
+        queue = partition.queue
         self._wake_readers(queue)
         for group in queue.groups.values():
-            self.waiting.wake_all((queue.config.number, group.name, stored.name))
-            self.scheduler.refresh(group, known)
+            self.waiting.wake_all((queue.config.number, group.name, partition.name))
+            self.scheduler.refresh(group, partition)
 
     def _merge(self, queue: QueueState, stored: Partition) -> PartitionState:
         before = queue.partitions.get(stored.name)
@@ -136,15 +193,23 @@ class Known:
             group.backlog -= partition.end - partition.start
             group.ready.discard(partition.number)
         queue.kept -= partition.end - partition.start
+        queue.changed.add(partition)
         del queue.partitions[partition.name]
 
-    def add_group(self, queue: QueueState, subscription: Subscription) -> GroupState:
+    def add_group(
+        self, queue: QueueState, subscription: Subscription, *, starting: bool = False
+    ) -> GroupState:
+        """Know a group. One that is ``starting`` is refreshed when its cursors are known."""
         group = queue.groups[subscription.group] = GroupState(queue, subscription)
-        self.refresh_group(group)
+        group.starting = starting
+        if not starting:
+            self.refresh_group(group)
         return group
 
     def drop_group(self, group: GroupState) -> None:
-        del group.queue.groups[group.name]
+        queue = group.queue
+        del queue.groups[group.name]
+        queue.changed.update(group.totals.waiting, group.totals.leased)
         self.dropped.append(group.subscription.id)
         self._retire(group)
 
@@ -152,11 +217,17 @@ class Known:
         self, group: GroupState, partition: PartitionState, state: Consumer, *, own: bool
     ) -> None:
         """Take a state over that is stored, if it is newer than what is known."""
-        known = group.consumers.get(partition.number)
-        if known is None or known.version < state.version:
-            state = self._bounded(group, state)
-            self._put(group, partition, state, own=own)
+        if self._take_over(group, partition, self._bounded(group, state), own=own):
             self.scheduler.refresh(group, partition)
+
+    def _take_over(
+        self, group: GroupState, partition: PartitionState, state: Consumer, *, own: bool
+    ) -> bool:
+        known = group.consumers.get(partition.number)
+        if known is not None and known.version >= state.version:
+            return False
+        self._put(group, partition, state, own=own)
+        return True
 
     def _bounded(self, group: GroupState, state: Consumer) -> Consumer:
         """A state that was written by a clock which was set back since must not last that long."""
@@ -191,6 +262,10 @@ class Known:
             if isinstance(outcome, Applied) and not outcome.repeated:
                 self._follow_consumers(change)
 
+    def _wake_group(self, group: GroupState) -> None:
+        """Everything is known of a group: who waits for it gets an answer."""
+        self.waiting.wake_group(group.queue.config.number, group.name)
+
     def refresh_grown(self, partition: PartitionState) -> None:
         self.refresh_partition(partition)
         self._wake_readers(partition.queue)
@@ -208,13 +283,14 @@ class Known:
             self.refresh_group(group)
 
     def refresh_group(self, group: GroupState) -> None:
-        for partition in group.queue.partitions.values():
-            self.scheduler.refresh(group, partition)
+        """Look at all its partitions again; at those of a large queue in the background."""
+        self._refresher.add(group)
 
     def adjust(self, group: GroupState, partition: PartitionState, **hints: int) -> None:
         """Note something about a group's state that is true, and not worth a write."""
         known = group.consumers.get(partition.number) or group.consumer(partition)
         group.consumers[partition.number] = replace(known, **hints)
+        group.queue.changed.add(partition)
 
     def _follow_consumers(self, change: Change) -> None:
         for update in change.consumers:

@@ -1,19 +1,21 @@
 """How far groups are behind: in messages, exactly, and in time, by reading what waits."""
 
-import asyncio
 import heapq
+from collections.abc import Iterator
 from datetime import datetime
+from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from skep.core.catalogue import Catalogue
+from skep.core.counting import Counting
+from skep.core.fairness import yielding
 from skep.core.following import Following, current
 from skep.core.groups import group_lag, partition_lag
 from skep.core.metrics import Sees
 from skep.core.readers import Readers
 from skep.core.state import GroupState, PartitionState, QueueState
-from skep.core.turns import in_steps
 from skep.errors import NotFound
 from skep.model.names import QUEUE_MODE, RESERVED, SECOND, Instant, Offset, check_text, to_datetime
 from skep.model.stats import GroupLag, PartitionLag
@@ -21,8 +23,8 @@ from skep.store.protocol import Store
 
 _READS = 100
 """Partitions that are read to say how old a group's oldest message is."""
-_STEP = 50
-"""Reads before others have their turn."""
+
+_Candidate: TypeAlias = tuple[Instant, int, GroupState, PartitionState]
 
 
 class Depth(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,11 +45,17 @@ class LaggingPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 class Lags:
     def __init__(
-        self, store: Store, catalogue: Catalogue, following: Following, readers: Readers
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        following: Following,
+        counting: Counting,
+        readers: Readers,
     ) -> None:
         self._following = following
         self._store = store
         self._catalogue = catalogue
+        self._counting = counting
         self._readers = readers
 
     @current
@@ -82,7 +90,7 @@ class Lags:
         """Every group of every queue that somebody sees, and how far it is."""
         readers = await self._readers.all()
         found: list[GroupLag] = []
-        for _, state in self._seen(sees):
+        async for _, state in yielding(self._seen(sees)):
             found += [await self._lag(group) for group in list(state.groups.values())]
             found += await self._readers.lags(state, readers)
         return found
@@ -112,7 +120,7 @@ class Lags:
         some = list(state.queue.partitions.values())[offset : offset + limit]
         return [
             await self._exactly(partition_lag(state, partition, now))
-            async for partition in in_steps(some, _STEP)
+            async for partition in yielding(some)
         ]
 
     @current
@@ -120,24 +128,23 @@ class Lags:
         """Where messages wait at least so long, the oldest first."""
         now = self._store.clock.now()
         horizon = now - int(seconds * SECOND)
-        candidates: list[tuple[Instant, int, GroupState, PartitionState]] = []
-        for _, state in self._seen(sees):
+        candidates: list[_Candidate] = []
+        async for _, state in yielding(self._seen(sees)):
             for group in list(state.groups.values()):
-                async for partition in in_steps(list(state.partitions.values())):
+                async for partition in yielding(list(state.partitions.values())):
                     oldest_at = group.consumer(partition).oldest_at
                     if group.pending(partition) and oldest_at <= horizon:
                         candidates.append((oldest_at, len(candidates), group, partition))
         # What is known is not later than the truth: so the oldest come first, as far as is known.
         heapq.heapify(candidates)
         found: list[LaggingPlace] = []
-        while candidates and len(found) < limit:
-            _, _, group, partition = heapq.heappop(candidates)
+        async for _, _, group, partition in yielding(_popped(candidates)):
+            if len(found) == limit:
+                break
             lag = await self._exactly(partition_lag(group, partition, now))
             if lag.oldest_at is not None and lag.oldest_at <= to_datetime(horizon):
                 queue = group.queue.config.name
                 found.append(LaggingPlace(queue=queue, group=group.name, lag=lag))
-            if len(candidates) % _STEP == 0:
-                await asyncio.sleep(0)
         return sorted(found, key=lambda place: place.lag.oldest_at or _NEVER)
 
     @current
@@ -147,21 +154,18 @@ class Lags:
         If nobody has popped from the queue without naming a group, that group has all of it.
         """
         state = self._catalogue.queue(queue)
-        known = None
-        if group != QUEUE_MODE or group in state.groups:
-            known = self._catalogue.group(queue, group)
-        backlog = 0
-        waiting: list[tuple[str, int]] = []
-        async for partition in in_steps(list(state.partitions.values())):
-            pending = known.pending(partition) if known else partition.end - partition.start
-            if pending:
-                backlog += pending
-                waiting.append((partition.name, pending))
-        return Depth(
-            backlog=backlog,
-            partitions_with_backlog=len(waiting),
-            partitions=waiting[:limit],
-        )
+        if group == QUEUE_MODE and group not in state.groups:
+            return await _whole_depth(state, limit)
+        known = self._catalogue.group(queue, group)
+        await self._counting.catch_up(state)
+        backlog, waiting = known.backlog - known.acked, len(known.totals.waiting)
+        partitions: list[tuple[str, int]] = []
+        async for partition in yielding(list(state.partitions.values()) if waiting else ()):
+            if len(partitions) == min(limit, waiting):
+                break
+            if pending := known.pending(partition):
+                partitions.append((partition.name, pending))
+        return Depth(backlog=backlog, partitions_with_backlog=waiting, partitions=partitions)
 
     def _seen(self, sees: Sees) -> list[tuple[str, QueueState]]:
         """The queues that somebody sees, by name, without those that are the broker's own."""
@@ -173,42 +177,34 @@ class Lags:
         ]
 
     async def _lag(self, group: GroupState) -> GroupLag:
-        now = self._store.clock.now()
-        backlog = waiting = leased = 0
-        leases: set[str] = set()
-        oldest: list[tuple[Instant, int, Offset]] = []
-        async for partition in in_steps(list(group.queue.partitions.values())):
-            consumer = group.consumer(partition)
-            if lease := consumer.live_lease(now):
-                leased += 1
-                leases.add(lease.id)
-            if pending := group.pending(partition):
-                backlog += pending
-                waiting += 1
-                _keep_oldest(oldest, (-consumer.oldest_at, partition.number, consumer.cursor))
-        return replace(
-            group_lag(group, ()),
-            backlog=backlog,
-            partitions_with_backlog=waiting,
-            leased_partitions=leased,
-            members=len(leases),
-            oldest_at=await self._oldest(oldest),
-        )
+        await self._counting.catch_up(group.queue)
+        lag = group_lag(group)
+        return replace(lag, oldest_at=await self._oldest(group))
 
-    async def _oldest(self, candidates: list[tuple[Instant, int, Offset]]) -> datetime | None:
+    async def _oldest(self, group: GroupState) -> datetime | None:
         """Since when the oldest message of all waits.
 
         What is known in memory is not later than that: so the oldest by what is known are read,
         until no other can be older.
         """
+        candidates = self._oldest_known(group)
         oldest: datetime | None = None
-        for minus_known, partition, cursor in sorted(candidates, reverse=True):
-            known = to_datetime(-minus_known)
+        for known_at, partition, cursor in candidates:
+            known = to_datetime(known_at)
             if oldest is not None and known >= oldest:
                 break
             exact = await self._created_at(partition, cursor) or known
             oldest = exact if oldest is None else min(oldest, exact)
         return oldest
+
+    def _oldest_known(self, group: GroupState) -> list[tuple[Instant, int, Offset]]:
+        """Partitions with their cursors whose messages are the oldest by what is known."""
+        found = []
+        for number in group.totals.oldest(_READS):
+            if partition := self._catalogue.partitions.get(number):
+                consumer = group.consumer(partition)
+                found.append((consumer.oldest_at, number, consumer.cursor))
+        return sorted(found)
 
     async def _exactly(self, lag: PartitionLag) -> PartitionLag:
         """The place with the very age of its oldest message."""
@@ -222,14 +218,22 @@ class Lags:
         return to_datetime(segments[0].created_at) if segments else None
 
 
-def _keep_oldest(
-    heap: list[tuple[Instant, int, Offset]], entry: tuple[Instant, int, Offset]
-) -> None:
-    """Keep the oldest few, by the negative of when they were pushed."""
-    if len(heap) < _READS:
-        heapq.heappush(heap, entry)
-    else:
-        heapq.heappushpop(heap, entry)
+def _popped(heap: list[_Candidate]) -> Iterator[_Candidate]:
+    """The entries of a heap, the smallest first."""
+    while heap:
+        yield heapq.heappop(heap)
+
+
+async def _whole_depth(queue: QueueState, limit: int) -> Depth:
+    """All of a queue, for a group that has never popped from it."""
+    waiting = 0
+    partitions: list[tuple[str, int]] = []
+    async for partition in yielding(list(queue.partitions.values())):
+        if partition.end > partition.start:
+            waiting += 1
+            if len(partitions) < limit:
+                partitions.append((partition.name, partition.end - partition.start))
+    return Depth(backlog=queue.kept, partitions_with_backlog=waiting, partitions=partitions)
 
 
 _NEVER = to_datetime(1 << 57)

@@ -11,7 +11,7 @@ published, replaced, dropped or swept by one of those who try at once, on whiche
 """
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from hashlib import sha256
 from typing import NamedTuple, TypeVar
 from uuid import uuid4
@@ -19,6 +19,7 @@ from uuid import uuid4
 import msgspec
 
 from skep.core.chunks import Content
+from skep.core.fairness import next_slice, yielding
 from skep.errors import Corrupted, Invalid
 from skep.model.change import EntryUpdate
 from skep.model.entry import Entry
@@ -79,10 +80,11 @@ class Fingerprint(msgspec.Struct, frozen=True, array_like=True):
 class Progress(msgspec.Struct, frozen=True, array_like=True):
     """The last version, how many of its chunks are published if not all are, and whose app it is.
 
-    Versions of somebody else's app would count as published before he has written them.
+    An app belongs to the principal that first staged or committed under its name; it has no
+    version before its first commit. Where nobody is authenticated it belongs to nobody.
     """
 
-    version: int
+    version: int | None
     done: int | None = None
     owner: str | None = None
     fingerprint: Fingerprint | None = None
@@ -139,6 +141,11 @@ class Staged(NamedTuple):
     def stage(self) -> str:
         """The stage, with the epoch that it is of."""
         return self.entry.key.rpartition(_SEPARATOR)[0]
+
+    @property
+    def account(self) -> "Account":
+        app, version, *_ = self.entry.key.split(_SEPARATOR)
+        return Account(APPS if version else BATCHES, app)
 
     @property
     def chunk(self) -> int:
@@ -223,6 +230,11 @@ def is_published(progress: Entry) -> bool:
     return _decode(progress, Progress).done is None
 
 
+def is_claim(progress: Entry) -> bool:
+    """Whether an app has an owner and has not committed any version."""
+    return _decode(progress, Progress).version is None
+
+
 def forget(progress: Entry) -> EntryUpdate:
     """The app was never there, if it is still as it was read."""
     return EntryUpdate(
@@ -242,13 +254,25 @@ def drop_data(pieces: Iterable[Piece]) -> list[EntryUpdate]:
 async def read_staged(store: Store, prefix: str) -> list[Staged]:
     """The chunks that are staged under a prefix of keys, in their order."""
     found = await read_all(store, STAGES, prefix)
-    return [Staged(entry, _decode(entry, Piece)) for entry in found]
+    return [Staged(entry, _decode(entry, Piece)) async for entry in yielding(found)]
 
 
 async def read_progress(store: Store, account: Account) -> tuple[Progress | None, int]:
     """How far an app is, and the version of the entry that says so."""
     found = await store.find_entries(account.space, [account.app])
     return (_decode(found[0], Progress), found[0].version) if found else (None, 0)
+
+
+async def read_owners(store: Store, accounts: Collection[Account]) -> dict[Account, str | None]:
+    """Whom apps belong to, without those that have no progress."""
+    owners: dict[Account, str | None] = {}
+    for space in (APPS, BATCHES):
+        apps = [account.app for account in accounts if account.space == space]
+        for start in range(0, len(apps), _PAGE):
+            for entry in await store.find_entries(space, apps[start : start + _PAGE]):
+                owners[Account(space, entry.key)] = _decode(entry, Progress).owner
+            await next_slice()
+    return owners
 
 
 async def read_decision(store: Store, account: Account) -> Decision | None:
@@ -263,10 +287,12 @@ async def read_data(store: Store, pieces: Sequence[Piece]) -> list[bytes] | None
 
 
 async def read_all(store: Store, space: str, prefix: str = "") -> list[Entry]:
-    found = page = await store.list_entries(space, prefix=prefix, limit=_PAGE)
+    page = await store.list_entries(space, prefix=prefix, limit=_PAGE)
+    found = list(page)
     while len(page) == _PAGE:
+        await next_slice()
         page = await store.list_entries(space, prefix=prefix, after=page[-1].key, limit=_PAGE)
-        found = found + page
+        found += page
     return found
 
 

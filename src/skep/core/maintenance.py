@@ -11,6 +11,7 @@ commit that finds the buffer empty.
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from contextvars import Context
 from itertools import groupby
 from typing import Protocol
 from uuid import uuid4
@@ -25,6 +26,7 @@ from skep.core.committer import Committer
 from skep.core.following import Following
 from skep.core.limits import Limits
 from skep.core.mode import POPPING, PUSHING, SPACE, MaintenanceMode, PushMode
+from skep.core.pop import Popping, PopRequest
 from skep.core.push import Batch, Pushing
 from skep.core.transact import Transacting
 from skep.core.whole import to_the_end
@@ -42,6 +44,9 @@ _LEASE_SECONDS = 10
 _log = logging.getLogger("skep.maintenance")
 
 
+_POP = PopRequest(queue=BUFFER, batch=_BATCH, lease_seconds=_LEASE_SECONDS)
+
+
 class _Buffered(msgspec.Struct, frozen=True, array_like=True):
     """A draft in the buffer."""
 
@@ -51,9 +56,8 @@ class _Buffered(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Consumer(Protocol):
-    """How the buffer is read."""
+    """How what was read of the buffer is settled."""
 
-    async def pop(self, queue: str, *, batch: int, lease_seconds: int) -> Delivery | None: ...
     async def settle(self, lease: Delivery, verdicts: Sequence[Verdict]) -> Settlement: ...
 
 
@@ -67,6 +71,7 @@ class Maintenance:
         level: FillLevel,
         pushing: Pushing,
         transacting: Transacting,
+        popping: Popping,
         consumer: Consumer,
         limits: Limits,
     ) -> None:
@@ -77,6 +82,7 @@ class Maintenance:
         self._level = level
         self._pushing = pushing
         self._transacting = transacting
+        self._popping = popping
         self._consumer = consumer
         self._limits = limits
         self._draining: asyncio.Task[None] | None = None
@@ -120,7 +126,8 @@ class Maintenance:
 
     def _start_draining(self) -> None:
         if self._mode.push is PushMode.DRAINING and self._draining is None:
-            self._draining = asyncio.create_task(self._drain())
+            # Not for who ended the maintenance: what he may create does not matter here.
+            self._draining = asyncio.create_task(self._drain(), context=Context())
 
     async def close(self) -> None:
         if self._draining:
@@ -129,7 +136,7 @@ class Maintenance:
 
     async def set_pushing(self, on: bool) -> None:
         """Begin or end to buffer pushes. At the end all of them are delivered."""
-        await self._following.catch_up()
+        await self._following.complete()
         if on:
             await self._put(PUSHING, PushMode.BUFFERING.value)
         elif self._mode.buffers:
@@ -159,7 +166,7 @@ class Maintenance:
         backoff = Backoff("the maintenance mode")
         while self._mode.buffers:
             versions = await self._check_all(named)
-            batch = Batch(BUFFER, rows, self._limits)
+            batch = Batch(BUFFER, rows, self._limits, internal=True)
             outcome = await self._pushing.attempt(
                 batch, None, based_on=self._mode.basis, queues=versions
             )
@@ -172,7 +179,7 @@ class Maintenance:
         """The configurations of the queues that exist, of which none may be encrypted."""
         known = self._catalogue.queues
         if any(queue not in known for queue in drafts):
-            await self._following.catch_up()
+            await self._following.complete()
         for number, (queue, some) in enumerate(drafts.items()):
             try:
                 Batch(queue, some, self._limits)
@@ -180,6 +187,9 @@ class Maintenance:
                 raise error.within(f"pushes[{number}]") from None
             if queue in known and known[queue].config.options.encryption_enabled:
                 raise Unavailable("encrypted queues take nothing while pushing is in maintenance")
+        self._catalogue.quotas.check_later(
+            {queue: {draft.partition for draft in some} for queue, some in drafts.items()}
+        )
         return tuple(known[queue].versions[0] for queue in drafts if queue in known)
 
     async def _put(self, key: str, value: bytes | None) -> None:
@@ -223,11 +233,11 @@ class Maintenance:
         return isinstance(outcome, Applied)
 
     async def _deliver_some(self) -> bool:
-        delivery = await self._consumer.pop(BUFFER, batch=_BATCH, lease_seconds=_LEASE_SECONDS)
+        delivery = await self._popping.pop(_POP)
         if delivery is None:
             return False
-        buffered = [(message, _decode(message)) for message in delivery.messages]
         try:
+            buffered = await self._readable(delivery)
             for producer, some in groupby(buffered, key=lambda pair: pair[1].producer):
                 await self._move(delivery, list(some), producer)
         except SkepError:
@@ -235,6 +245,31 @@ class Maintenance:
             await self._consumer.settle(delivery, [_later(delivery.messages[-1])])
             raise
         return True
+
+    async def _readable(self, delivery: Delivery) -> list[tuple[Message, _Buffered]]:
+        """What can be delivered. The rest becomes dead letters, so as not to hold up others."""
+        readable: list[tuple[Message, _Buffered]] = []
+        damaged: list[Verdict] = []
+        for message in delivery.messages:
+            try:
+                buffered = _decode(message)
+                Batch(buffered.queue, [buffered.draft], self._limits)
+            except (msgspec.MsgspecError, Invalid) as error:
+                _log.error(
+                    "a buffered message cannot be delivered and becomes a dead letter of %s: "
+                    "partition=%d offset=%d bytes=%d reason=%s",
+                    BUFFER,
+                    message.partition_number,
+                    message.offset,
+                    len(message.payload),
+                    error,
+                )
+                damaged.append(_dead(message, str(error)))
+            else:
+                readable.append((message, buffered))
+        if damaged:
+            await self._consumer.settle(delivery, damaged)
+        return readable
 
     async def _move(
         self, delivery: Delivery, buffered: list[tuple[Message, _Buffered]], producer: str | None
@@ -257,6 +292,10 @@ def _decode(message: Message) -> _Buffered:
 
 def _done(message: Message) -> Verdict:
     return Verdict(message.partition_number, message.offset)
+
+
+def _dead(message: Message, error: str) -> Verdict:
+    return Verdict(message.partition_number, message.offset, "dead_letter", error)
 
 
 def _later(message: Message) -> Verdict:

@@ -9,15 +9,15 @@ from collections.abc import AsyncIterator, Iterable
 
 from skep.core import standing
 from skep.core.catalogue import Catalogue
+from skep.core.counting import Counting
+from skep.core.fairness import yielding
 from skep.core.following import Following, current
 from skep.core.meter import Meter
 from skep.core.metrics import Sees
-from skep.core.state import PartitionState, QueueState
-from skep.core.turns import in_steps
+from skep.core.state import PartitionState
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
-from skep.model.names import RESERVED, to_datetime
+from skep.model.names import RESERVED, LeaseId, to_datetime
 from skep.model.queue import Queue, Removal
-from skep.model.ranges import complement, size
 from skep.model.stats import Counts, ErrorCounts, LeaseCounts, PartitionSummary, QueueSummary
 from skep.store.protocol import Store
 
@@ -32,11 +32,17 @@ MAX_REMOVALS = 10_000
 
 class Overview:
     def __init__(
-        self, store: Store, catalogue: Catalogue, following: Following, meter: Meter
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        following: Following,
+        counting: Counting,
+        meter: Meter,
     ) -> None:
         self._following = following
         self._store = store
         self._catalogue = catalogue
+        self._counting = counting
         self._meter = meter
 
     # Queues and partitions.
@@ -64,16 +70,16 @@ class Overview:
 
     async def _summarize(self, queue: str) -> QueueSummary:
         state = self._catalogue.queue(queue)
-        counts = await self._count(state)
         letters = await self._dead_letters(queue)
-        messages, batches = await self._consumed(state)
+        counts = await self._counting.counts(state)
+        groups = state.groups.values()
         return QueueSummary(
             queue=state.config,
             partitions=len(state.partitions),
             groups=len(state.groups),
             counts=counts + Counts(dead_letters=letters),
-            messages_consumed=messages,
-            batches_consumed=batches,
+            messages_consumed=sum(group.messages_consumed for group in groups),
+            batches_consumed=sum(group.batches_consumed for group in groups),
         )
 
     @current
@@ -81,7 +87,7 @@ class Overview:
         """Some queues in numbers, without those that were deleted meanwhile."""
         return [
             await self._summarize(config.name)
-            for config in queues
+            async for config in yielding(queues)
             if config.name in self._catalogue.queues
         ]
 
@@ -93,7 +99,7 @@ class Overview:
         state = self._catalogue.queue(queue)
         now = self._store.clock.now()
         found: list[PartitionSummary] = []
-        async for partition in in_steps(list(state.partitions.values())):
+        async for partition in yielding(list(state.partitions.values())):
             if len(found) == limit:
                 break
             counts = standing.count(partition, state.groups.values(), now)
@@ -122,43 +128,25 @@ class Overview:
             newest_at=to_datetime(state.newest_at) if state.newest_at else None,
         )
 
-    async def _count(self, state: QueueState) -> Counts:
-        total = pending = processing = failed = 0
-        now = self._store.clock.now()
-        async for partition in in_steps(list(state.partitions.values())):
-            counts = standing.count(partition, state.groups.values(), now)
-            total += counts.total
-            pending += counts.pending
-            processing += counts.processing
-            failed += counts.failed
-        return Counts(total=total, pending=pending, processing=processing, failed=failed)
-
-    async def _consumed(self, state: QueueState) -> tuple[int, int]:
-        """How many messages and batches all groups have consumed."""
-        messages = batches = 0
-        for group in list(state.groups.values()):
-            async for consumer in in_steps(list(group.consumers.values())):
-                messages += consumer.messages_consumed
-                batches += consumer.batches_consumed
-        return messages, batches
-
     # Leases and who waits.
 
     @current
     async def leases(self, queues: Iterable[Queue]) -> LeaseCounts:
         """The leases that live in some queues."""
-        now = self._store.clock.now()
-        ids: set[str] = set()
+        ids: set[LeaseId] = set()
         partitions = held = acked = 0
-        for config in queues:
+        async for config in yielding(queues):
             state = self._catalogue.queues.get(config.name)
-            for group in list(state.groups.values()) if state else ():
-                async for consumer in in_steps(list(group.consumers.values())):
-                    if lease := consumer.live_lease(now):
-                        ids.add(lease.id)
-                        partitions += 1
-                        held += size(complement(consumer.acked, consumer.cursor, consumer.run_end))
-                        acked += lease.completed
+            if state is None:
+                continue
+            await self._counting.catch_up(state)
+            for totals in [group.totals for group in state.groups.values()]:
+                partitions += len(totals.leased)
+                held += totals.held
+                acked += totals.acked
+                # A lease may hold partitions of several queues.
+                async for lease in yielding(list(totals.leases)):
+                    ids.add(lease)
         return LeaseCounts(active=len(ids), partitions=partitions, held=held, acked=acked)
 
     def parked(self, sees: Sees) -> dict[tuple[str, str], int]:

@@ -1,6 +1,6 @@
 """Popping: find who may serve the request, take what is ready, or wait for it."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -18,23 +18,28 @@ from skep.core.take import Taking
 from skep.core.waiting import ANY_QUEUE, Place, Sleeper
 from skep.errors import Invalid, QueueNotFound
 from skep.model.message import Delivery
-from skep.model.names import SECOND, check_count, from_datetime
+from skep.model.names import QUEUE_MODE, SECOND, Instant, check_count, from_datetime
 from skep.store.protocol import Store
+
+_LOADING = 5 * SECOND
+"""How much longer a pop that finds nothing may take while its queue is being loaded."""
 
 
 class PopRequest(msgspec.Struct, frozen=True, kw_only=True):
-    queue: str | None
-    group: str
-    partition: str | None
-    namespace: str | None
-    task: str | None
-    batch: int
-    partitions: int
-    wait: float
-    auto_ack: bool
-    lease_seconds: int | None
-    subscription_mode: str
-    subscription_from: datetime | None
+    queue: str | None = None
+    group: str = QUEUE_MODE
+    partition: str | None = None
+    namespace: str | None = None
+    task: str | None = None
+    batch: int = 1
+    partitions: int = 1
+    wait: float = 0
+    auto_ack: bool = False
+    lease_seconds: int | None = None
+    subscription_mode: str = "all"
+    subscription_from: datetime | None = None
+    authorize: Callable[[], Awaitable[None]] | None = None
+    principal: str | None = None
 
     def check(self, limits: Limits) -> None:
         if (self.queue is None) == (self.namespace is None and self.task is None):
@@ -87,32 +92,67 @@ class Popping:
         while True:
             # What was pushed, deleted or configured before counts, whichever server did it.
             await self._following.catch_up()
-            if request.queue is not None and request.queue not in self._catalogue.queues:
+            if request.queue is not None and not self._may_exist(request.queue):
                 # Whatever will be in the queue comes after the group: for it, all of that is new.
                 request = replace(request, subscription_mode="all")
             groups = await self._candidates(request)
             only = self._only(request, groups)
-            delivery = None
-            if request.partition is None or only is not None:
-                delivery = await self._taking.take(
-                    groups,
-                    Take(
-                        batch=request.batch,
-                        partitions=request.partitions,
-                        auto_ack=request.auto_ack,
-                        only=only,
-                        lease_seconds=request.lease_seconds,
-                    ),
-                )
-            if delivery is not None or self._catalogue.waiting.closed or self._clock.now() >= until:
+            delivery = await self._take(request, groups, only)
+            if delivery is not None:
                 return delivery
-            if any(group.removed for group in groups):
-                # It was found only now that they are gone: there may be others of their names.
-                continue
-            sleeper.pass_on()
-            await self._catalogue.waiting.park(sleeper, _places(request, groups, only), until)
-            if self._catalogue.waiting.closed:
+            if not await self._wait(request, sleeper, groups, only, until):
                 return None
+
+    async def _wait(
+        self,
+        request: PopRequest,
+        sleeper: Sleeper,
+        groups: list[GroupState],
+        only: PartitionState | None,
+        until: Instant,
+    ) -> bool:
+        """Wait for a reason to look again; False if there was none in time."""
+        waiting = self._catalogue.waiting
+        if waiting.closed:
+            return False
+        if not self._catalogue.is_complete(groups):
+            # Something may be ready in partitions that were not looked at yet.
+            until += _LOADING
+        if self._clock.now() >= until:
+            return False
+        if not self._has_changed(request, groups):
+            sleeper.pass_on()
+            await waiting.park(sleeper, _places(request, groups, only), until)
+        if request.authorize is not None and not waiting.closed:
+            await request.authorize()
+        return not waiting.closed
+
+    def _has_changed(self, request: PopRequest, groups: list[GroupState]) -> bool:
+        """Whether groups were found to be gone, or a queue to exist, while they were looked at."""
+        if not groups and request.queue in self._catalogue.queues:
+            return True
+        return any(group.removed for group in groups)
+
+    def _may_exist(self, queue: str) -> bool:
+        """Whether a queue is known, or is being deleted, which may fail."""
+        return queue in self._catalogue.queues or queue in self._catalogue.deleting
+
+    async def _take(
+        self, request: PopRequest, groups: list[GroupState], only: PartitionState | None
+    ) -> Delivery | None:
+        if request.partition is not None and only is None:
+            return None
+        return await self._taking.take(
+            groups,
+            Take(
+                batch=request.batch,
+                partitions=request.partitions,
+                auto_ack=request.auto_ack,
+                only=only,
+                lease_seconds=request.lease_seconds,
+                principal=request.principal,
+            ),
+        )
 
     async def _candidates(self, request: PopRequest) -> list[GroupState]:
         """The request's group in each queue that may serve it, the most urgent first."""

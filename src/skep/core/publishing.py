@@ -24,6 +24,7 @@ from skep.core.following import Following
 from skep.core.ledger import Account, Decision, Piece, Progress, Staged
 from skep.core.limits import Limits
 from skep.core.mode import NORMAL_PUSH
+from skep.core.quota import without_limits
 from skep.core.state import QueueState
 from skep.errors import Corrupted
 from skep.model.change import Append, Applied, Capacity, Change, EntryUpdate, QueueVersion
@@ -73,6 +74,8 @@ class Publishing:
             self._committer.check(sum(piece.size for piece in pieces))
             done = ledger.put_progress(account, progress, known)
             return await self._publish_at_once(done, pieces, taken)
+        self._catalogue.quotas.check_later(dict.fromkeys(_counts(pieces), ()))
+        assert progress.version is not None
         entries = (
             ledger.put_progress(account, replace(progress, done=0), known),
             ledger.put_decision(account, Decision(progress.version, pieces)),
@@ -84,8 +87,13 @@ class Publishing:
     async def finish(self, account: Account) -> tuple[Progress | None, int]:
         """Publish what is left of the version that was decided last.
 
-        Returns the progress of the app, and the version of the entry that says so.
+        Returns the progress of the app, and the version of the entry that says so. What was
+        decided is not for the quota of who comes next to stop.
         """
+        with without_limits():
+            return await self._finish(account)
+
+    async def _finish(self, account: Account) -> tuple[Progress | None, int]:
         backoff = Backoff(f"what {account.app!r} publishes")
         while True:
             self._catalogue.check_open()
@@ -168,6 +176,8 @@ class Publishing:
             if not await self._catalogue.ensure_partitions(queue, partitions):
                 await self._following.look_at(queue.config.number)
                 return None
+        if not all(partition in queues[name].partitions for name, partition in by_partition):
+            return None  # deleted while partitions of another were created
         appends = tuple(
             Append(
                 queue=configs[name].number,

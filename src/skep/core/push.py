@@ -1,6 +1,6 @@
 """Pushing: drafts become appends, appends become receipts."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from itertools import chain
 from operator import itemgetter
 from typing import NamedTuple
@@ -31,7 +31,7 @@ from skep.model.change import (
     weight_of,
 )
 from skep.model.message import Draft, Receipt, Receipts
-from skep.model.names import check_name, check_transaction_id
+from skep.model.names import check_name, check_queue_name, check_transaction_id
 from skep.model.segment import ENCRYPTED, Columns
 from skep.store.protocol import Store
 
@@ -42,8 +42,10 @@ class Batch:
     Columns are taken apart once and checked as a whole: a message costs no more than it must.
     """
 
-    def __init__(self, queue: str, drafts: Sequence[Draft], limits: Limits) -> None:
-        self.queue = check_name("queue", queue)
+    def __init__(
+        self, queue: str, drafts: Sequence[Draft], limits: Limits, *, internal: bool = False
+    ) -> None:
+        self.queue = queue if internal else check_queue_name("queue", queue)
         if not isinstance(drafts, Sequence):
             raise Invalid("drafts", f"must be a sequence, not {type(drafts).__name__}")
         if not drafts or len(drafts) > limits.push_messages:
@@ -150,16 +152,17 @@ class Pushing:
 
     async def push(self, batch: Batch, producer: str | None) -> Applied:
         """Append a batch, again if what it was decided on has changed."""
-        backoff = Backoff(f"queue {batch.queue!r}")
+        backoff = None
         while True:
             if self._mode.buffers:
                 await self._mode.check_normal()
             outcome = await self.attempt(batch, producer)
             if isinstance(outcome, Applied):
                 return outcome
+            backoff = backoff or Backoff(f"queue {batch.queue!r}")
             await backoff.pause()
 
-    async def attempt(
+    def attempt(
         self,
         batch: Batch,
         producer: str | None,
@@ -167,16 +170,33 @@ class Pushing:
         outbox: tuple[int, ...] = (),
         based_on: tuple[EntryVersion, ...] = NORMAL_PUSH,
         queues: tuple[QueueVersion, ...] = (),
-    ) -> Outcome:
+    ) -> Awaitable[Outcome]:
         """Append a batch, if what it is decided on still holds when it is committed."""
-        prepared = self._ready(batch, producer)
-        if prepared is None:
-            self._committer.check(batch.weight)
-            await self.look_before_creating([batch])
-            if based_on == NORMAL_PUSH and self._mode.buffers:
-                return Stale()
-            await self.check(batch)
-            prepared = await self.prepare(batch, producer)
+        queue = self._catalogue.queues.get(batch.queue)
+        if queue is None or not _is_ready(queue, batch):
+            return self._prepare_and_submit(batch, producer, outbox, based_on, queues)
+        change = Change(
+            appends=self._appends(queue, batch, producer),
+            outbox=outbox,
+            queues=queue.versions + queues,
+            based_on=based_on,
+        )
+        return self._committer.submit(change, weight=batch.weight)
+
+    async def _prepare_and_submit(
+        self,
+        batch: Batch,
+        producer: str | None,
+        outbox: tuple[int, ...],
+        based_on: tuple[EntryVersion, ...],
+        queues: tuple[QueueVersion, ...],
+    ) -> Outcome:
+        self._committer.check(batch.weight)
+        await self.look_before_creating([batch])
+        if based_on == NORMAL_PUSH and self._mode.buffers:
+            return Stale()
+        await self.check(batch)
+        prepared = await self.prepare(batch, producer)
         if prepared is None:
             return Gone()
         change = Change(
@@ -188,17 +208,6 @@ class Pushing:
         )
         return await self._committer.submit(change, weight=batch.weight)
 
-    def _ready(self, batch: Batch, producer: str | None) -> PreparedPush | None:
-        """A batch for which nothing has to be created, counted or encrypted: most are."""
-        queue = self._catalogue.queues.get(batch.queue)
-        if queue is None or queue.config.options.max_size:
-            return None
-        if queue.config.options.encryption_enabled:
-            return None
-        if not all(map(queue.partitions.__contains__, batch.by_partition)):
-            return None
-        return PreparedPush(self._appends(queue, batch, producer), queue.versions)
-
     async def look_before_creating(self, batches: Sequence[Batch]) -> None:
         """Catch up with other servers if a queue or a partition has to be created.
 
@@ -208,7 +217,14 @@ class Pushing:
             queue = self._catalogue.queues.get(batch.queue)
             if queue is None or not all(map(queue.partitions.__contains__, batch.by_partition)):
                 await self._following.catch_up()
+                self._check_quotas(batches)
                 return
+
+    def _check_quotas(self, batches: Sequence[Batch]) -> None:
+        wanted: dict[str, set[str]] = {}
+        for batch in batches:
+            wanted.setdefault(batch.queue, set()).update(batch.by_partition)
+        self._catalogue.quotas.check_later(wanted)
 
     async def check(self, batch: Batch, *, beside: int = 0, limited: bool = True) -> None:
         """Raise what stands against a batch, before anything is created for it.
@@ -231,10 +247,10 @@ class Pushing:
         None if the queue was deleted meanwhile: the next try creates it.
         """
         queue = await self._catalogue.ensure_queue(batch.queue)
+        capacity = await self._capacity(queue, batch, beside) if limited else ()
         if not await self._catalogue.ensure_partitions(queue, batch.by_partition):
             await self._following.look_at(queue.config.number)
             return None
-        capacity = await self._capacity(queue, batch, beside) if limited else ()
         return PreparedPush(self._appends(queue, batch, producer), queue.versions, capacity)
 
     async def _capacity(self, queue: QueueState, batch: Batch, beside: int) -> tuple[Capacity, ...]:
@@ -300,6 +316,14 @@ class Pushing:
             producers=[producer] * len(payloads) if producer else None,
             flags=bytes([ENCRYPTED]) * len(payloads) if encrypted else None,
         )
+
+
+def _is_ready(queue: QueueState, batch: Batch) -> bool:
+    """Whether nothing has to be created, counted or encrypted for a batch: mostly so."""
+    options = queue.config.options
+    if options.max_size or options.encryption_enabled:
+        return False
+    return all(map(queue.partitions.__contains__, batch.by_partition))
 
 
 def _by_partition(names: list[str]) -> dict[str, Sequence[int]]:

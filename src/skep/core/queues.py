@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from skep.core.backoff import Backoff
 from skep.core.catalogue import Catalogue
 from skep.core.committer import Committer
 from skep.core.following import Following, current
@@ -17,7 +18,7 @@ from skep.model.names import (
     Offset,
     check_count,
     check_label,
-    check_name,
+    check_queue_name,
     to_datetime,
 )
 from skep.model.queue import Queue, Removal, labels_of, options_from
@@ -55,8 +56,10 @@ class Queues:
         Labels that are not given are those in the queue's name.
         """
         self._catalogue.check_open()
-        first, second = labels_of(check_name("queue", queue))
+        first, second = labels_of(check_queue_name("queue", queue))
         config = _config(queue, namespace or first, task or second, options)
+        self._catalogue.quotas.check_later({config.name: [DEFAULT_PARTITION]})
+        backoff = Backoff(f"queue {queue!r}")
         while True:
             state = await self._catalogue.ensure_queue(config.name)
             await self._catalogue.ensure_partitions(state, [DEFAULT_PARTITION])
@@ -66,6 +69,7 @@ class Queues:
             # Otherwise the queue was deleted meanwhile, and this is another one.
             if configured is state and made is not None:
                 return state.config, made.number
+            await backoff.pause()
 
     @current
     async def get(self, queue: str) -> Queue:
@@ -166,7 +170,7 @@ def _config(
 ) -> Queue:
     return Queue(
         number=0,
-        name=check_name("queue", queue),
+        name=check_queue_name("queue", queue),
         namespace=check_label("namespace", namespace),
         task=check_label("task", task),
         options=options_from(options),

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from skep.core import quota
 from skep.core.committer import Committer
 from skep.core.journal import Journal, Selection
 from skep.core.metrics import Sees
@@ -60,6 +61,7 @@ class Readers:
         self._journal = journal
         self._committer = committer
         self._changing = Locks[str]()
+        self._creating = Locks[str | None]()
 
     async def begin(
         self, group: str, selection: Selection, start: Start, sees: Sees
@@ -78,15 +80,30 @@ class Readers:
     async def _begin(
         self, group: str, selection: Selection, queues: Sequence[QueueState], start: Start
     ) -> tuple[Position, bool]:
-        async with self._changing.of(group):
+        limited = quota.limit_of("readers")
+        # Those of one principal one after the other, so that they are counted.
+        creating = self._creating.of(limited[0].id if limited else group)
+        async with creating, self._changing.of(group):
             while True:
                 known, version = await self._find(group)
                 if known and known.pin and _is_for(known.pin, selection, queues):
+                    await self._committer.confirm()
                     return known.pin, False
+                if known is None:
+                    await self._check_quota()
                 pin = await self._start(queues, start, known)
                 reader = Reader(group=group, since=self._store.clock.now(), position=pin, pin=pin)
                 if await self._put(reader, version):
                     return pin, True
+
+    async def _check_quota(self) -> None:
+        """Whether the caller may have one more of those that read queues which it may use."""
+        if limited := quota.limit_of("readers"):
+            caller, limit = limited
+            existing = sum(
+                any(map(caller.sees, reader.position.queues)) for reader in await self.all()
+            )
+            quota.check("readers", existing, 1, limit)
 
     async def _start(
         self, queues: Sequence[QueueState], start: Start, known: Reader | None
@@ -199,7 +216,7 @@ class Readers:
             end=head,
             backlog=max(0, head - position),
             leased=False,
-            lease_id=None,
+            worker_id=None,
             lease_expires_at=None,
             attempt=0,
             oldest_at=None if oldest is None else to_datetime(oldest),

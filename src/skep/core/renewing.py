@@ -4,7 +4,11 @@ While it is read this server goes on. So only what was known before is taken for
 found, and what was dropped meanwhile stays dropped if it is.
 """
 
+from collections.abc import Sequence
+
 from skep.core.catalogue import Catalogue
+from skep.core.fairness import yielding
+from skep.core.loader import PAGE
 from skep.core.state import GroupState, QueueState
 from skep.model.queue import Partition, Subscription
 from skep.store.protocol import Store
@@ -18,11 +22,11 @@ class Renewing:
     async def look_at(self, number: int) -> QueueState | None:
         """See whether a queue exists, how it is configured, and which groups it has."""
         before = self._catalogue.by_number.get(number)
-        config = {queue.number: queue for queue in await self._store.queues()}.get(number)
+        config = await self._store.queue(number)
         known = self._catalogue.by_number.get(number)
         if config is None:
             if known is not None and known is before:
-                self._catalogue.drop_queue(known)
+                await self._catalogue.drop_queue(known)
             return None
         if known is None:
             is_gone = number in self._catalogue.dropped
@@ -38,14 +42,13 @@ class Renewing:
         if queue is None:
             return
         before = list(queue.partitions.values())
-        stored = {each.number: each for each in await self._store.partitions(number)}
+        stored = await self._renew_pages(queue, list(queue.groups))
         if not self._catalogue.is_known(queue):
             return
-        for gone in [partition for partition in before if partition.number not in stored]:
-            self._catalogue.drop_partition(gone)
-        for partition in stored.values():
-            self._catalogue.adopt(queue, partition)
-        await self._renew_consumers(queue)
+        async for partition in yielding(before):
+            if partition.number not in stored:
+                self._catalogue.drop_partition(partition)
+        self._catalogue.refresh_queue(queue)
 
     async def renew_all(self) -> None:
         numbers = {queue.number for queue in await self._store.queues()}
@@ -73,28 +76,55 @@ class Renewing:
         ]
         for subscription in new:
             self._catalogue.add_group(queue, subscription)
-        if new:
-            await self._renew_consumers(queue)
+        for subscription in new:
+            await self._read_states(queue, queue.groups[subscription.group])
 
-    async def _renew_consumers(self, queue: QueueState) -> None:
-        before = [(group, number) for group in queue.groups.values() for number in group.consumers]
-        stored = {
-            (number, name): state
-            for number, name, state in await self._store.consumers(queue.config.number)
-        }
-        if any(number not in self._catalogue.partitions for number, _ in stored):
+    async def _read_states(self, queue: QueueState, group: GroupState) -> None:
+        """Read the states of a group that is new here: none, unless it starts at the end."""
+        states = await self._store.group_states(queue.config.number, group.name)
+        if any(number not in self._catalogue.partitions for number, _, _ in states):
             # States of partitions that were created since are among them.
-            for created in await self._store.partitions(queue.config.number):
-                self._catalogue.adopt(queue, created)
+            await self._renew_pages(queue, [group.name])
+        async for number, _, state in yielding(states):
+            if partition := self._catalogue.partitions.get(number):
+                self._catalogue.hear(group, partition, state, own=False)
+
+    async def _renew_pages(self, queue: QueueState, groups: Sequence[str]) -> set[int]:
+        """Read the partitions of a queue, with the states of groups; return their numbers."""
+        numbers: set[int] = set()
+        last: Partition | None = None
+        while self._catalogue.is_known(queue):
+            found = await self._store.partitions(queue.config.number, after=last, limit=PAGE)
+            page = list(found)
+            await self._renew_page(queue, page, groups)
+            numbers.update(each.number for each in page)
+            if len(page) < PAGE:
+                break
+            last = page[-1]
+        return numbers
+
+    async def _renew_page(
+        self, queue: QueueState, page: Sequence[Partition], groups: Sequence[str]
+    ) -> None:
+        numbers = [each.number for each in page]
+        renewed = [queue.groups[name] for name in groups if name in queue.groups]
+        before = [(group, n) for group in renewed for n in numbers if n in group.consumers]
+        states = {
+            (number, name): state
+            for number, name, state in await self._store.consumers(queue.config.number, numbers)
+        }
+        if not self._catalogue.is_known(queue):
+            return
+        for each in page:
+            self._catalogue.adopt(queue, each)
         for group, number in before:
             partition = self._catalogue.partitions.get(number)
-            if partition is not None and (number, group.name) not in stored:
+            if partition is not None and (number, group.name) not in states:
                 self._catalogue.forget_consumer(group, partition)
-        for (number, name), state in stored.items():
+        for (number, name), state in states.items():
             partition, found = self._catalogue.partitions.get(number), queue.groups.get(name)
             if partition is not None and found is not None:
                 self._catalogue.hear(found, partition, state, own=False)
-        self._catalogue.refresh_queue(queue)
 
 
 def _is(group: GroupState, subscription: Subscription | None) -> bool:

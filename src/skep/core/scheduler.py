@@ -37,7 +37,7 @@ class Scheduler:
     def refresh(self, group: GroupState, partition: PartitionState) -> None:
         """Look where a partition stands for a group, and act on it."""
         number = partition.number
-        if group.removed or number in group.claimed:
+        if group.removed or group.starting or number in group.claimed:
             return
         if partition.changing:
             group.ready.discard(number)
@@ -46,14 +46,21 @@ class Scheduler:
         due = due_at(
             group.queue.config.options, consumer, end=partition.end, newest_at=partition.newest_at
         )
-        if due is not None and due > self._clock.now():
+        until = due
+        if due is None and consumer.lease is not None:
+            # Nothing is left to deliver, but the totals count the lease until it ends.
+            until = consumer.lease.expires_at
+            group.queue.changed.add(partition)
+        if until is not None and until > self._clock.now():
             group.ready.discard(number)
-            self._arm(group, partition, due)
+            self._arm(group, partition, until)
             return
         self._disarm(group, number)
         if due is None:
             group.ready.discard(number)
         elif group.ready.add(number, consumer.oldest_at):
+            # Among others because a lease has ended, which the totals have to learn.
+            group.queue.changed.add(partition)
             self._wake(group, number)
 
     def next_for(self, group: GroupState) -> PartitionState | None:

@@ -19,6 +19,7 @@ from skep.model.change import (
     EntryVersion,
     GiveUp,
     IdempotencyKey,
+    QueueVersion,
 )
 from skep.model.consumer import Consumer, Failure
 from skep.model.names import Instant, LeaseId, check_count, check_text, to_datetime
@@ -63,18 +64,20 @@ class Plan:
     ) -> Change:
         """The change, about to go to the store; the next plan builds on its states."""
         updates = []
-        for (group, partition), state in self._states.items():
+        queues: set[QueueVersion] = set()
+        for held, state in self._states.items():
+            group, partition = held
             update = group.update(
                 partition,
                 state,
                 expected=group.latest(partition).revision,
-                lease=self._leases[group, partition],
+                lease=self._leases[held],
             )
             updates.append(update)
             self._links.append((group, partition, group.submit(partition, update.state)))
-        queues = {group.queue.versions[0] for group, _ in self._states}
-        if self.pushes:
-            queues.update(version for push in self.pushes for version in push.queues)
+            queues.update(group.queue.versions)
+        for push in self.pushes:
+            queues.update(push.queues)
         return Change(
             appends=tuple([append for push in self.pushes for append in push.appends]),
             consumers=tuple(updates),
@@ -148,9 +151,15 @@ class Settling:
             released=not self._alive(plan, lease_id),
         )
 
-    def is_wide(self, lease_id: LeaseId) -> bool:
-        """Whether a lease holds several partitions."""
-        return len(self._catalogue.holdings.of(lease_id)) > 1
+    def is_known(self, lease_id: LeaseId) -> bool:
+        """Whether it is certain here what a lease holds.
+
+        Other servers may have settled parts of a lease on several partitions. One that was
+        granted before the start may hold partitions that are not loaded yet.
+        """
+        if not self._catalogue.loaded and not self._catalogue.holdings.is_own(lease_id):
+            return False
+        return not self._store.has_peers or len(self._catalogue.holdings.of(lease_id)) <= 1
 
     def _held(self, plan: Plan, lease_id: LeaseId, only: Collection[int] | None) -> list[Held]:
         """What a lease holds when the acks on their way are done, all or ``only`` a part of it."""

@@ -11,7 +11,10 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from skep.core import ledger
+from skep.core.application import check_next, check_owner, check_repeated
 from skep.core.backoff import Backoff
 from skep.core.catalogue import Catalogue
 from skep.core.chunks import Chunk, Group, content_of, encode, group
@@ -21,7 +24,6 @@ from skep.core.ledger import (
     MAX_CHUNKS,
     Account,
     Epoch,
-    Fingerprint,
     Progress,
     Staged,
     check_epoch,
@@ -30,11 +32,11 @@ from skep.core.ledger import (
 from skep.core.limits import Limits
 from skep.core.mode import MaintenanceMode
 from skep.core.publishing import Publishing
+from skep.core.staged_bytes import StagedBytes
 from skep.core.state import QueueState
 from skep.core.whole import Locks
 from skep.errors import (
     Conflict,
-    Forbidden,
     Invalid,
     NotFound,
     OutcomeUnknown,
@@ -77,6 +79,7 @@ class Staging:
         self._mode = mode
         self._publishing = publishing
         self._busy = Locks[Account]()
+        self._staged_bytes = StagedBytes(store)
         self._running: set[asyncio.Task[Any]] = set()
 
     async def stop(self) -> None:
@@ -94,17 +97,22 @@ class Staging:
         *,
         queue: str | None = None,
         producer: str | None = None,
+        owner: str | None = None,
     ) -> int:
         """Keep a chunk; the same one again replaces it. Returns how many rows it has.
 
-        Rows that name no queue are for ``queue``.
+        Rows that name no queue are for ``queue``. An app belongs to the ``owner`` that first
+        stages or commits under its name; raises ``Forbidden`` for everybody else.
         """
         self._catalogue.check_open()
         check_count("chunk", chunk, most=MAX_CHUNKS - 1)
-        key = check_epoch(app, version).key(check_stage("stage", stage), chunk)
+        epoch = check_epoch(app, version)
+        key = epoch.key(check_stage("stage", stage), chunk)
         producer = check_label("producer", producer)
+        check_label("owner", owner)
         clear = group(rows, queue, self._limits)
         content = content_of(clear)
+        await self._staged_bytes.add(sum(sum(map(len, each.payloads)) for each in clear))
         backoff = Backoff("the same chunk")
         while True:
             states = await self._states({each.queue for each in clear})
@@ -123,16 +131,26 @@ class Staging:
                 queues=_counts(groups),
                 content=content,
             )
+            updates += await self._claim(epoch, owner)
             versions = tuple(state.versions[0] for state in states.values())
             if await self._write(updates, versions):
                 return len(rows)
             await backoff.pause()
 
+    async def _claim(self, epoch: Epoch, owner: str | None) -> list[EntryUpdate]:
+        """The write that makes an app its owner's, if it belongs to nobody."""
+        progress, known = await ledger.read_progress(self._store, epoch.account)
+        check_owner(epoch, progress, owner)
+        if owner is None or (progress is not None and progress.owner is not None):
+            return []
+        claimed = replace(progress, owner=owner) if progress else Progress(None, owner=owner)
+        return [ledger.put_progress(epoch.account, claimed, known)]
+
     async def _states(self, names: Iterable[str]) -> dict[str, QueueState]:
         """The queues of these names that exist."""
         known = self._catalogue.queues
         if any(name not in known for name in names):
-            await self._following.catch_up()
+            await self._following.complete()
         return {name: known[name] for name in names if name in known}
 
     async def commit(
@@ -147,8 +165,9 @@ class Staging:
         """Publish stages in the order given, as this version of the app, unless it has been.
 
         All of it becomes visible, in one change if it is not too large, or nothing does. An app
-        belongs to who committed its first version. The last version may come again, with the same
-        rows in whatever stages; raises ``Conflict`` if the rows are others, and for an older one.
+        belongs to the ``owner`` that first staged or committed under its name. The last version
+        may come again, with the same rows in whatever stages; raises ``Conflict`` if the rows are
+        others, for an older version, and for one that is too far ahead.
         ``checkpoint`` names what runs epochs again: if it is the same, as many rows will do.
         """
         self._catalogue.check_open()
@@ -159,12 +178,19 @@ class Staging:
         check_label("checkpoint", checkpoint)
         return await self._whole(self._commit(epoch, owner, stages, checkpoint))
 
-    async def abort(self, app: str, version: int | None, stages: Sequence[Stage]) -> None:
+    async def abort(
+        self,
+        app: str,
+        version: int | None,
+        stages: Sequence[Stage],
+        *,
+        owner: str | None = None,
+    ) -> None:
         """Drop stages, unless they are published or about to be."""
         self._catalogue.check_open()
         epoch = check_epoch(app, version)
         _check_stages(stages)
-        await self._whole(self._abort(epoch, stages))
+        await self._whole(self._abort(epoch, owner, stages))
 
     async def last_version(self, app: str) -> int | None:
         """The last version of an app that was committed."""
@@ -173,8 +199,8 @@ class Staging:
         progress, _ = await ledger.read_progress(self._store, account)
         return progress.version if progress else None
 
-    async def reset(self, app: str) -> int:
-        """Forget which versions of an app were committed; returns the last of them.
+    async def reset(self, app: str) -> int | None:
+        """Forget which versions of an app were committed, and whose it is; returns the last.
 
         What it commits from then on is published, also under numbers that it has used before.
         """
@@ -194,11 +220,18 @@ class Staging:
         now = self._store.clock.now()
         for decision in await ledger.read_all(self._store, ledger.DECISIONS):
             await self._go_on(ledger.account_of(decision.key), now)
+        staging: set[str] = set()
         staged = await ledger.read_staged(self._store, "")
         for _, some in groupby(staged, key=attrgetter("stage")):
             chunks = list(some)
             if max(each.entry.updated_at for each in chunks) <= now - KEEP_STAGES:
                 await self._drop(chunks)
+            else:
+                staging.add(chunks[0].account.app)
+        for entry in await ledger.read_all(self._store, ledger.APPS):
+            unused = ledger.is_claim(entry) and entry.key not in staging
+            if unused and entry.updated_at <= now - KEEP_STAGES:
+                await self._write([ledger.forget(entry)])
         for entry in await ledger.read_all(self._store, ledger.BATCHES):
             if entry.updated_at <= now - KEEP_BATCHES and ledger.is_published(entry):
                 await self._write([ledger.forget(entry)])
@@ -211,17 +244,16 @@ class Staging:
             while True:
                 await self._mode.check_normal()
                 progress, known = await self._publishing.finish(epoch.account)
-                if progress is not None and progress.owner != owner:
-                    raise Forbidden(f"app {epoch.app!r} belongs to somebody else")
+                check_owner(epoch, progress, owner)
                 staged = await self._of(epoch, stages)
                 problem = _problem(epoch, stages, staged)
                 pieces = [each.piece for each in staged]
                 fingerprint = ledger.fingerprint_of(stages, pieces, checkpoint)
-                if progress is not None and epoch.number <= progress.version:
-                    _check_repeated(epoch, progress, fingerprint, problem)
+                last = progress.version if progress else None
+                if progress is not None and last is not None and epoch.number <= last:
+                    check_repeated(epoch, last, progress.fingerprint, fingerprint, problem)
                     await self._drop(staged)
-                    # It may be so fresh that its sync is under way: this ends after that.
-                    await self._committer.submit(Change())
+                    await self._committer.confirm()
                     return Published(duplicate=True, rows=0)
                 if problem:
                     if (await ledger.read_progress(self._store, epoch.account))[1] == known:
@@ -229,13 +261,14 @@ class Staging:
                     # Otherwise another server has just published it.
                     await backoff.pause()
                     continue
+                check_next(epoch, last, rows=sum(stage.rows for stage in stages))
                 made = Progress(epoch.number, owner=owner, fingerprint=fingerprint)
                 if await self._publishing.publish(epoch.account, made, known, staged):
                     await self._publish_rest(epoch)
                     return Published(duplicate=False, rows=sum(stage.rows for stage in stages))
                 await backoff.pause()
 
-    async def _reset(self, account: Account) -> int:
+    async def _reset(self, account: Account) -> int | None:
         backoff = Backoff(f"what {account.app!r} publishes")
         async with self._busy.of(account):
             while True:
@@ -255,8 +288,10 @@ class Staging:
                 f"but not all of it is published yet: {error}"
             ) from error
 
-    async def _abort(self, epoch: Epoch, stages: Sequence[Stage]) -> None:
+    async def _abort(self, epoch: Epoch, owner: str | None, stages: Sequence[Stage]) -> None:
         async with self._busy.of(epoch.account):
+            progress, _ = await ledger.read_progress(self._store, epoch.account)
+            check_owner(epoch, progress, owner)
             await self._drop(await self._of(epoch, stages))
 
     async def _of(self, epoch: Epoch, stages: Sequence[Stage]) -> list[Staged]:
@@ -315,33 +350,6 @@ def _check_stages(stages: Sequence[Stage]) -> None:
         if stage.stage in seen:
             raise Invalid(f"{where}.stage", "is there twice")
         seen.add(stage.stage)
-
-
-def _check_repeated(
-    epoch: Epoch, progress: Progress, mine: Fingerprint, problem: str | None
-) -> None:
-    """Refuse what would be dropped as a repetition, and is none."""
-    number, known = epoch.number, progress.fingerprint
-    advice = (
-        "Give each query its own checkpoint and its own txnAppId. To let the application start "
-        f"over on purpose: skep application reset {epoch.app!r}"
-    )
-    if number < progress.version:
-        raise Conflict(
-            f"application {epoch.app!r} has committed version {progress.version} and cannot go "
-            f"back to version {number}: its checkpoint is a new one or an old copy, or another "
-            f"query uses the same txnAppId. {advice}"
-        )
-    if known is None or (problem and known.stages == mine.stages):
-        return  # its chunks were taken when it was published
-    if problem:
-        raise Conflict(problem)
-    if not known.is_of(mine):
-        raise Conflict(
-            f"version {number} of application {epoch.app!r} was committed with other rows: "
-            f"{known.rows} then, {mine.rows} now. Another query uses the same txnAppId, or a copy "
-            f"of its checkpoint. {advice}"
-        )
 
 
 def _problem(epoch: Epoch, stages: Sequence[Stage], staged: Iterable[Staged]) -> str | None:

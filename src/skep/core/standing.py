@@ -38,13 +38,20 @@ def status_of(each: Collection[MessageStatus]) -> MessageStatus:
 
 def count(partition: PartitionState, groups: Collection[GroupState], now: Instant) -> Counts:
     """The messages of a partition by their status, without dead letters."""
+    return count_states(partition, [group.consumer(partition) for group in groups], now)
+
+
+def count_states(partition: PartitionState, states: list[Consumer], now: Instant) -> Counts:
+    """As ``count``, from the state of each group."""
     total = partition.end - partition.start
-    if not groups or not total:
+    if not states or not total:
         return Counts(total=total, pending=total)
-    states = [group.consumer(partition) for group in groups]
-    if any(state.acked or state.lease or state.retries for state in states):
-        return _count_exactly(states, partition, now)
-    return Counts(total=total, pending=partition.end - min(state.cursor for state in states))
+    least = partition.end
+    for state in states:
+        if state.acked or state.lease or state.retries:
+            return _count_exactly(states, partition, now)
+        least = min(least, state.cursor)
+    return Counts(total=total, pending=partition.end - least)
 
 
 def _count_exactly(states: list[Consumer], partition: PartitionState, now: Instant) -> Counts:

@@ -5,11 +5,14 @@ object per partition and one entry per partition and group, so their size matter
 """
 
 import heapq
+from collections import deque
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from skep.core import lease as leases
+from skep.core.totals import GroupTotals, QueueTotals
 from skep.model import ranges
 from skep.model.change import ConsumerUpdate, GiveUp, QueueVersion
 from skep.model.consumer import Consumer, Revision, new_token
@@ -19,30 +22,37 @@ from skep.model.queue import Partition, Queue, Subscription
 _NUMBER = (1 << 64) - 1
 
 
-class PartitionState:
-    __slots__ = (
-        "changing",
-        "created_at",
-        "end",
-        "first_at",
-        "name",
-        "newest_at",
-        "number",
-        "queue",
-        "start",
-    )
+class PartitionState(msgspec.Struct, gc=False, eq=False):
+    """There may be a million of them: the garbage collector does not visit them.
 
-    def __init__(self, queue: "QueueState", partition: Partition) -> None:
-        self.queue = queue
-        self.number = partition.number
-        self.name = partition.name
-        self.created_at = partition.created_at
-        self.start = partition.start
-        self.end = partition.end
-        self.first_at = partition.first_at
-        self.newest_at = partition.newest_at
-        self.changing = False
-        """Its beginning is being removed: what is in the store is not what we know of it."""
+    So a queue that is dropped must let go of its partitions.
+    """
+
+    queue: "QueueState"
+    number: int
+    name: str
+    created_at: Instant
+    start: Offset
+    end: Offset
+    first_at: Instant
+    newest_at: Instant
+    changing: bool = False
+    """Its beginning is being removed: what is in the store is not what we know of it."""
+
+    @staticmethod
+    def of(queue: "QueueState", stored: Partition) -> "PartitionState":
+        # Equal instants share an object, as they mostly do in a partition with one message.
+        newest_at = stored.first_at if stored.newest_at == stored.first_at else stored.newest_at
+        return PartitionState(
+            queue,
+            stored.number,
+            stored.name,
+            stored.created_at,
+            stored.start,
+            stored.end,
+            stored.first_at,
+            newest_at,
+        )
 
     def grow(self, end: Offset, created_at: Instant) -> None:
         """Messages were appended up to ``end``."""
@@ -50,17 +60,19 @@ class PartitionState:
         if self.start == start:
             self.first_at = created_at
         self.newest_at = created_at
-        self.queue.kept += end - start
-        for group in self.queue.groups.values():
+        queue = self.queue
+        queue.kept += end - start
+        queue.changed.add(self)
+        for group in queue.groups.values():
             group.follow(self, start, created_at)
 
     def truncate(self, start: Offset, first_at: Instant) -> None:
         groups = list(self.queue.groups.values())
-        before = [group.consumer(self).cursor for group in groups]
+        before = [group.consumer(self) for group in groups]
         self.queue.kept -= start - self.start
         self.start, self.first_at = start, first_at
-        for group, cursor in zip(groups, before, strict=True):
-            group.backlog -= group.consumer(self).cursor - cursor
+        for group, state in zip(groups, before, strict=True):
+            group.note(self, state, group.consumer(self))
 
 
 class Chain:
@@ -86,16 +98,21 @@ class GroupState:
     """A group in a queue: its state in each partition it has touched, and what is ready for it."""
 
     __slots__ = (
+        "acked",
         "armed",
         "backlog",
+        "batches_consumed",
         "claimed",
         "consumers",
+        "messages_consumed",
         "name",
         "queue",
         "ready",
         "removed",
+        "starting",
         "submitted",
         "subscription",
+        "totals",
     )
 
     def __init__(self, queue: "QueueState", subscription: Subscription) -> None:
@@ -103,6 +120,8 @@ class GroupState:
         self.name = subscription.group
         self.subscription = subscription
         self.removed = False
+        self.starting = False
+        """Its first cursors are not known yet: nothing may be delivered to it."""
         self.consumers: dict[int, Consumer] = {}
         self.submitted: dict[int, Link] = {}
         """States on their way to the store: the next decision builds on them."""
@@ -111,8 +130,14 @@ class GroupState:
         """Partitions that an operation of this process is about to lease or release."""
         self.armed: dict[int, Instant] = {}
         """Partitions with a timer, and when it goes off."""
-        self.backlog = sum(p.end - p.start for p in queue.partitions.values())
+        self.backlog = queue.kept
         """Messages between the cursors and the ends."""
+        self.acked = 0
+        """Messages of the backlog that are done."""
+        self.messages_consumed = 0
+        self.batches_consumed = 0
+        self.totals = GroupTotals[PartitionState]()
+        queue.count_again()
 
     def consumer(self, partition: PartitionState) -> Consumer:
         """The state in a partition; where there is none yet the group starts at the beginning."""
@@ -142,9 +167,18 @@ class GroupState:
             del self.submitted[partition.number]
 
     def put(self, partition: PartitionState, state: Consumer) -> None:
-        before = self.consumer(partition).cursor
+        before = self.consumer(partition)
         self.consumers[partition.number] = state
-        self.backlog -= self.consumer(partition).cursor - before
+        self.note(partition, before, self.consumer(partition))
+
+    def note(self, partition: PartitionState, before: Consumer, after: Consumer) -> None:
+        """Count the difference that a change of a partition's state makes."""
+        self.backlog -= after.cursor - before.cursor
+        if before.acked or after.acked:
+            self.acked += ranges.size(after.acked) - ranges.size(before.acked)
+        self.messages_consumed += after.messages_consumed - before.messages_consumed
+        self.batches_consumed += after.batches_consumed - before.batches_consumed
+        self.queue.changed.add(partition)
 
     def update(
         self,
@@ -201,7 +235,17 @@ class GroupState:
 
 
 class QueueState:
-    __slots__ = ("config", "groups", "grown", "kept", "partitions", "versions")
+    __slots__ = (
+        "changed",
+        "config",
+        "groups",
+        "grown",
+        "kept",
+        "loaded",
+        "partitions",
+        "totals",
+        "versions",
+    )
 
     def __init__(self, config: Queue) -> None:
         self.configure(config)
@@ -209,8 +253,13 @@ class QueueState:
         self.groups: dict[str, GroupState] = {}
         self.kept = 0
         """Messages in the log."""
+        self.loaded = True
+        """Whether all partitions that are stored are known."""
         self.grown = 0
         """How often something was found to have been appended."""
+        self.totals = QueueTotals[PartitionState]()
+        self.changed: set[PartitionState] = set()
+        """Partitions that the totals do not reflect yet."""
 
     def configure(self, config: Queue) -> None:
         self.config = config
@@ -220,11 +269,23 @@ class QueueState:
     def add(self, partition: Partition) -> PartitionState:
         known = self.partitions.get(partition.name)
         if known is None:
-            known = self.partitions[partition.name] = PartitionState(self, partition)
+            known = self.partitions[partition.name] = PartitionState.of(self, partition)
             self.kept += partition.end - partition.start
+            self.changed.add(known)
             for group in self.groups.values():
                 group.backlog += partition.end - partition.start
         return known
+
+    def release(self) -> None:
+        """Let the totals go: the garbage collector does not see the partitions in them."""
+        self.changed = set()
+        self.totals = QueueTotals()
+        for group in self.groups.values():
+            group.totals = GroupTotals()
+
+    def count_again(self) -> None:
+        """Let every partition be counted: what the totals reflect of any may be wrong."""
+        self.totals.uncounted = deque(self.partitions.values())
 
     @property
     def depth(self) -> int:

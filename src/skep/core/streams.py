@@ -12,11 +12,12 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from skep.core.addresses import Addresses
+from skep.core.committer import Committer
 from skep.core.transact import Transacting
 from skep.errors import LeaseLost, NotFound, QueryChanged
 from skep.model.change import EntryUpdate
 from skep.model.entry import Entry, check_key
-from skep.model.names import LeaseId, Offset, check_name
+from skep.model.names import LeaseId, Offset, check_name, check_queue_name
 from skep.model.operation import Ack, Keep, Operation, Push, Status, Transaction, Verdict
 from skep.store.protocol import Store
 
@@ -47,8 +48,11 @@ class CycleAck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Streams:
-    def __init__(self, store: Store, transacting: Transacting, addresses: Addresses) -> None:
+    def __init__(
+        self, store: Store, committer: Committer, transacting: Transacting, addresses: Addresses
+    ) -> None:
         self._store = store
+        self._committer = committer
         self._transacting = transacting
         self._addresses = addresses
         self._busy: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -64,12 +68,13 @@ class Streams:
     ) -> tuple[Query, bool]:
         """The query of this name, and whether it is new; ``reset`` loses its state."""
         check_name("name", name)
-        check_name("source_queue", source_queue)
+        check_queue_name("source_queue", source_queue)
         async with self._alone(name):
             known = await self.find(name)
             if known and known.config_hash != config_hash and not reset:
                 raise QueryChanged(name)
             if known and not reset:
+                await self._committer.confirm()
                 return known, False
             query = Query(
                 id=known.id if known else uuid4(),

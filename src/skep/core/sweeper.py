@@ -8,6 +8,7 @@ from functools import partial
 
 from skep.core.catalogue import Catalogue
 from skep.core.evict import Evicting
+from skep.core.fairness import yielding
 from skep.core.following import Following
 from skep.core.latency_log import LatencyLog
 from skep.core.queues import Queues
@@ -34,6 +35,8 @@ LEAP = 60 * SECOND
 """By how much the store's clock may leap ahead and be believed at once."""
 
 _STEP = 1000
+_HISTORIES = 100
+"""Queues whose history is swept at a time."""
 _log = logging.getLogger("skep.sweeper")
 
 
@@ -88,6 +91,8 @@ class Sweeper:
         self._staging = staging
         self._readers = readers
         self._latencies = latencies
+        self._history = 0
+        """How many queues' histories were swept in this turn."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self, interval: float) -> None:
@@ -100,13 +105,13 @@ class Sweeper:
 
     async def sweep(self, now: Instant | None = None) -> int:
         """Remove what is due; return how many messages left their queues."""
-        await self._following.catch_up()
+        await self._following.complete()
         now = self._store.clock.now() if now is None else now
         removed = 0
-        for count, queue in enumerate(list(self._catalogue.queues.values())):
-            if count % _STEP == _STEP - 1:
-                await asyncio.sleep(0)
+        queues = list(self._catalogue.queues.values())
+        async for queue in yielding(queues):
             removed += await self._sweep_queue(queue, now)
+        async for queue in yielding(self._next_histories(queues)):
             await self._sweep_history(queue, now)
         horizon = now - KEEP_OUTCOMES
         while await self._store.forget_outcomes(horizon, limit=_STEP) == _STEP:
@@ -114,6 +119,12 @@ class Sweeper:
         await self._staging.sweep()
         await self._latencies.sweep(now)
         return removed
+
+    def _next_histories(self, queues: Sequence[QueueState]) -> Sequence[QueueState]:
+        """The queues whose history is swept this time: some, because it reaches back for months."""
+        start = self._history % max(1, len(queues))
+        self._history = start + _HISTORIES
+        return queues[start : start + _HISTORIES]
 
     async def _run(self, interval: float) -> None:
         clock = Cautious(self._store.clock)
@@ -134,13 +145,11 @@ class Sweeper:
         removed = 0
         if queue.config.options.retention_enabled or queue.config.options.max_wait_time_seconds:
             # Another server may have configured it otherwise, or moved a group back.
-            await self._following.catch_up()
+            await self._following.complete()
         # Once for all partitions: options that change meanwhile may wait for other readers.
         options = queue.config.options
         readers = await self._readers_of(queue, options)
-        for count, partition in enumerate(list(queue.partitions.values())):
-            if count % _STEP == _STEP - 1:
-                await asyncio.sleep(0)
+        async for partition in yielding(list(queue.partitions.values())):
             try:
                 removed += await self._sweep_partition(partition, options, now, readers)
             except Corrupted as error:

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Iterable
-from uuid import uuid4
 
 from skep.core import lease as leases
 from skep.core.backoff import Backoff
@@ -16,6 +15,7 @@ from skep.core.mode import NORMAL_POP, MaintenanceMode
 from skep.core.state import GroupState, PartitionState, QueueState
 from skep.errors import Corrupted, EncryptionUnavailable, LeaseLost, SkepError
 from skep.model.change import Applied, Change, Outcome, QueueVersion
+from skep.model.lease_id import new_lease_id
 from skep.model.message import Delivery
 from skep.model.names import RESERVED, SECOND, LeaseId, to_datetime
 from skep.store.clock import Clock
@@ -50,11 +50,11 @@ class Taking:
         ``groups`` are tried in their order; within one, the partition that waits longest
         goes first.
         """
-        backoff = Backoff("the same partitions")
+        backoff = None
         while True:
             if self._mode.pops_paused and not (groups and _is_reserved(groups[0].queue)):
                 return None
-            lease_id = LeaseId(str(uuid4()))
+            lease_id = new_lease_id(take.principal)
             claims: list[Claim] = []
             try:
                 await self._claim_some(claims, groups, take, lease_id)
@@ -68,6 +68,7 @@ class Taking:
                 self._note_ages(claims, lease_id)
                 return _delivery(claims)
             if not isinstance(outcome, Applied):
+                backoff = backoff or Backoff("the same partitions")
                 await backoff.pause()
 
     async def _claim_some(
@@ -106,13 +107,18 @@ class Taking:
             partition = only
             if only is None:
                 partition = self._catalogue.scheduler.next_for(group)
-            elif only.number not in group.ready:
+            elif not self._is_ready(group, only):
                 continue
             if partition is not None:
                 group.ready.discard(partition.number)
                 group.claimed.add(partition.number)
                 return group, partition
         return None
+
+    def _is_ready(self, group: GroupState, partition: PartitionState) -> bool:
+        if not self._catalogue.is_complete([group]):
+            self._catalogue.scheduler.refresh(group, partition)
+        return partition.number in group.ready
 
     async def _claim(
         self,

@@ -104,7 +104,10 @@ class Traces:
     async def events(self, message_id: UUID) -> list[TraceEvent]:
         """The events of a message, oldest first."""
         self._catalogue.check_open()
-        return await self._store.trace_events(*address_of(check_id("message_id", message_id)))
+        number, offset = address_of(check_id("message_id", message_id))
+        if number not in self._catalogue.partitions:
+            return []
+        return await self._store.trace_events(number, offset)
 
     async def named(
         self, name: str, *, before: int | None = None, limit: int | None = None

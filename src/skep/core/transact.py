@@ -1,7 +1,7 @@
 """Pushes, acks and extensions that happen together or not at all, and once."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -18,7 +18,6 @@ from skep.core.whole import Locks, to_the_end
 from skep.errors import Conflict, Invalid, KeyReused, LeaseLost, NotFound
 from skep.model.change import (
     Applied,
-    Change,
     EntryVersion,
     Gone,
     IdempotencyKey,
@@ -129,8 +128,7 @@ class Transacting:
             return None
         if not isinstance(earlier, Applied):
             raise KeyReused(key.name)
-        # It may be so fresh that its sync is under way: an empty change ends after that.
-        await self._committer.submit(Change())
+        await self._committer.confirm()
         return _recall(self._batches(operations), earlier)
 
     async def _run_once(self, request: _Request, key: IdempotencyKey) -> Transaction:
@@ -152,6 +150,7 @@ class Transacting:
                 self._settling.extend(plan, lease_id, 0)
             return list(self._settle(plan, request.operations))
 
+        await self._look_up_leases(request)
         backoff = Backoff("the same partitions")
         while True:
             outcome, settlements = await self._attempt(request, key, build)
@@ -165,6 +164,14 @@ class Transacting:
                 raise Conflict("the maintenance mode has changed")
             await backoff.pause()
 
+    async def _look_up_leases(self, request: _Request) -> None:
+        """Make sure that it is known what the leases of a transaction hold."""
+        named = [each.lease_id for each in request.operations if isinstance(each, Ack | Extend)]
+        for lease_id in (*request.required, *named):
+            if not self._settling.is_known(LeaseId(lease_id)):
+                await self._following.complete()
+                return
+
     async def _attempt(
         self,
         request: _Request,
@@ -174,7 +181,7 @@ class Transacting:
         pushes = await self._prepare(request, build) if request.batches else []
         if pushes is None:
             return Gone(), []
-        plan, settlements = await self._plan(build)
+        plan, settlements = _plan(build) or await self._plan_again(build)
         plan.pushes += pushes
         if key is not None:
             memo = _Memo([batch.ids for batch in request.batches], settlements, key.memo)
@@ -191,7 +198,8 @@ class Transacting:
         await self._pushing.look_before_creating(request.batches)
         if request.based_on == NORMAL_PUSH:
             await self._mode.check_normal()
-        await self._plan(build)
+        if not _plan(build):
+            await self._plan_again(build)
         self._committer.check(sum(batch.weight for batch in request.batches))
         # What was buffered has been answered: it is delivered, also to a queue that is full.
         limited = not request.is_drain
@@ -206,34 +214,27 @@ class Transacting:
 
     async def decide(self, lease_id: LeaseId, build: Callable[[Plan], T]) -> T:
         """Build a change of what a lease holds and commit it; again, if that has changed."""
-        if self._settling.is_wide(lease_id):
-            # Other servers may have settled other parts of it.
-            await self._following.catch_up()
-        backoff = Backoff("the same partitions")
+        if not self._settling.is_known(lease_id):
+            await self._following.complete()
+        backoff = None
         while True:
-            plan, result = await self._plan(build)
+            plan, result = _plan(build) or await self._plan_again(build)
             if isinstance(await self._submit(plan), Applied):
                 return result
+            backoff = backoff or Backoff("the same partitions")
             await backoff.pause()
 
-    async def _submit(
+    def _submit(
         self,
         plan: Plan,
         key: IdempotencyKey | None = None,
         based_on: tuple[EntryVersion, ...] = (),
-    ) -> Outcome:
-        return await self._committer.submit(plan.submit(key, based_on), plan.settle)
+    ) -> Awaitable[Outcome]:
+        return self._committer.submit(plan.submit(key, based_on), plan.settle)
 
-    async def _plan(self, build: Callable[[Plan], T]) -> tuple[Plan, T]:
-        """What ``build`` makes of the current state."""
-        plan = Plan()
-        try:
-            return plan, build(plan)
-        except LeaseLost:
-            if not self._store.shared:
-                raise
-        # Another server may have granted or extended it.
-        await self._following.catch_up()
+    async def _plan_again(self, build: Callable[[Plan], T]) -> tuple[Plan, T]:
+        """Another server may have granted or extended a lease that seems to be lost."""
+        await self._following.complete()
         plan = Plan()
         return plan, build(plan)
 
@@ -287,6 +288,15 @@ class Transacting:
                 check_key(f"{where}.key", update.key)
         elif not isinstance(operation, Push | Ack):
             raise Invalid(where, f"must be Push, Ack or Extend, not {type(operation).__name__}")
+
+
+def _plan(build: Callable[[Plan], T]) -> tuple[Plan, T] | None:
+    """What ``build`` makes of the current state; None if it misses a lease."""
+    plan = Plan()
+    try:
+        return plan, build(plan)
+    except LeaseLost:
+        return None
 
 
 def _counted(batches: Sequence[Batch]) -> Iterator[tuple[Batch, int]]:

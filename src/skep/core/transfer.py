@@ -76,6 +76,9 @@ class Transfer:
         for queue in await self._target.queues():
             if queue.name in leftovers:
                 await self._target.delete_queue(queue.number)
+        # Its numbers are used again, so nothing of it may be left.
+        while await self._target.purge():
+            pass
         last = await self._source.last_number()
         for copy in new:
             reserved = Reserved(copy.mark.shift, last)

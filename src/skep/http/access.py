@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from skep.errors import Forbidden
+from skep.model.quota import Quota
 
 
 class Permission(StrEnum):
@@ -46,11 +47,26 @@ ROLES: dict[str, frozenset[Permission]] = {
 @dataclass(frozen=True, slots=True)
 class Principal:
     """Who asks. ``queues`` are exact names, or beginnings of names with a ``*`` behind; None
-    means every queue. What is not granted is denied."""
+    means every queue. What is not granted is denied.
+
+    ``quota`` limits what it may create and how often it may ask; None means no limits.
+    ``id`` identifies the key, or the issuer and subject of the token; None if there is neither.
+    ``subject`` is what messages are marked with: different principals may have the same.
+    """
 
     subject: str | None
     permissions: frozenset[Permission]
     queues: tuple[str, ...] | None = None
+    id: str | None = None
+    quota: Quota | None = None
+
+    @property
+    def holder(self) -> str | None:
+        """Whom a lease is bound to; None where authentication is off.
+
+        Tokens without a subject cannot be told apart: to leases they are one holder.
+        """
+        return None if self is ANYBODY else self.id or "no subject"
 
     @property
     def restricted(self) -> bool:
@@ -67,8 +83,13 @@ class Principal:
 
     def check_queues(self, queues: Iterable[str]) -> None:
         if not all(map(self.sees, queues)):
-            # Without its name: who knows the id of a partition may not learn its queue from us.
-            raise Forbidden("this is about a queue that is not one of yours")
+            raise not_yours()
+
+
+def not_yours() -> Forbidden:
+    """What a principal for some queues is told of every id that is not of these queues: whether
+    there is something else of this id, and of which queue, it may not learn."""
+    return Forbidden("this is not there, or is about a queue that is not one of yours")
 
 
 def permissions_of(roles: Iterable[str]) -> frozenset[Permission]:

@@ -6,24 +6,40 @@ Plain ASGI: on this path a framework costs as much as the queue itself (docs/adr
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
+from functools import partial
 from inspect import isawaitable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from skep.core import quota
 from skep.core.broker import Broker
-from skep.errors import Invalid, SkepError, TooLarge
+from skep.errors import Invalid, QuotaExceeded, RateLimited, SkepError, TooLarge
+from skep.http.access import Permission, Principal
 from skep.http.auth import Authenticator
-from skep.http.call import ANSWER, Call, Receive, Reply, Scope, Send
+from skep.http.body_budget import BodyBudget
+from skep.http.call import ANSWER, Call, Headers, Receive, Reply, Scope, Send
 from skep.http.codec import decode_body, decode_query
 from skep.http.door import Door
 from skep.http.limits import DoorLimits
 from skep.http.origin import Origins
 from skep.http.problems import as_sent, to_reply
+from skep.http.rate import RateLimit
 from skep.http.routing import Route, Router
 from skep.wire.body import encode
 
 _log = logging.getLogger("skep.http")
 _Headers: TypeAlias = dict[bytes, bytes]
-_NOSNIFF = (b"x-content-type-options", b"nosniff")
+_SAFE: Headers = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+]
+"""What every response says to browsers and caches."""
+_HEAD = b"".join(b"%b: %b\r\n" % each for each in _SAFE) + b"content-type: %b\r\n"
+_HEAD_WITH_LENGTH = _HEAD + b"content-length: %d\r\n"
+_UNIQUE = frozenset(
+    {b"authorization", b"content-length", b"host", b"transfer-encoding", b"x-api-key"}
+)
+"""Headers that decide who asks and where a request ends: of two, each reader may take another."""
 
 
 class App:
@@ -41,7 +57,8 @@ class App:
         self._authenticator = authenticator
         self._origins = origins or Origins()
         self._limits = limits or DoorLimits()
-        self.door = Door()
+        self._rates = RateLimit()
+        self.door = Door(bodies=BodyBudget(self._limits.unfinished_bytes))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -53,11 +70,14 @@ class App:
         origin = headers.get(b"origin", b"")
         place = "unknown"
         try:
-            self._origins.check(origin, headers.get(b"host", b""))
+            _check_headers(scope, headers)
+            self._origins.check(headers)
             route, values = self._find(scope)
             place = route.path
             reply = await self._handle(route, values, scope, headers, receive)
         except SkepError as error:
+            if isinstance(error, QuotaExceeded | RateLimited):
+                self.door.refused[error.quota] += 1
             reply = to_reply(error)
         except _Elsewhere as elsewhere:
             reply = elsewhere.reply
@@ -65,19 +85,22 @@ class App:
             _log.exception("%s %s failed", scope["method"], place)
             reply = Reply({"error": "the server has failed; its log says why"}, 500)
         self.door.answers[scope["method"], place, reply.status] += 1
+        # It leads back to the scope: left in it, every request would wait for the collector.
+        whole = scope.pop("extensions", {}).get(ANSWER)
         if isinstance(reply.content, AsyncGenerator):
             await self._stream(reply, reply.content, origin, receive, send)
         else:
-            await self._answer(scope, reply, origin, send)
+            await self._answer(whole, reply, origin, send)
 
     def _find(self, scope: Scope) -> tuple[Route, tuple[str, ...]]:
         found = self._router.find(scope["raw_path"])
         if found is None:
             raise _Elsewhere(Reply({"error": "there is nothing at this path; see /docs"}, 404))
         by_method, values = found
-        method = "GET" if scope["method"] == "HEAD" else scope["method"]
-        route = by_method.get(method)
-        if route is None:
+        method = scope["method"]
+        route = by_method.get("GET" if method == "HEAD" else method)
+        # A pop takes messages: a HEAD would throw them away.
+        if route is None or (method == "HEAD" and route.needs is Permission.POP):
             raise _Elsewhere(_not_so(method, by_method))
         return route, values
 
@@ -89,12 +112,17 @@ class App:
         headers: _Headers,
         receive: Receive,
     ) -> Reply:
-        principal = await self._authenticator.authenticate(
-            route.needs, headers.get(b"authorization", b""), headers.get(b"x-api-key", b"")
+        authenticate = partial(
+            self._authenticator.authenticate,
+            route.needs,
+            headers.get(b"authorization", b""),
+            headers.get(b"x-api-key", b""),
         )
+        principal = await authenticate()
+        self._limit(principal)
         principal.check(route.needs)
         params = dict(zip(route.names, values, strict=True)) if values else {}
-        call = Call(self._broker, principal, params, receive, self.door)
+        call = Call(self._broker, principal, params, receive, self.door, authenticate)
         if route.query is not None:
             call.query = decode_query(route.query, scope["query_string"])
         if route.body is not None:
@@ -106,22 +134,31 @@ class App:
         except Invalid as error:
             raise as_sent(error, route) from None
 
+    def _limit(self, principal: Principal) -> None:
+        """Count the request, and let what it creates count against the quota of its principal."""
+        if principal.quota and principal.quota.requests:
+            self._rates.take(principal.id, principal.quota.requests)
+        quota.principal.set(principal)
+
     async def _read(self, headers: _Headers, receive: Receive) -> bytes:
-        """The whole body, if it is not too large and does not take too long."""
+        """The whole body, if it is not too large. How long it may take, the server decides."""
         most = self._limits.body_bytes
         if headers.get(b"content-encoding", b"identity") not in (b"", b"identity"):
             raise Invalid("Content-Encoding", "must not be used")
         length = headers.get(b"content-length", b"")
         if length.isdigit() and int(length[:20]) > most:
             raise TooLarge("body", f"is larger than {most} bytes")
-        event = await receive()
-        if not event.get("more_body"):
-            return _some(event)
-        try:
-            async with asyncio.timeout(self._limits.receive_seconds):
-                return await _rest(_some(event), receive, most)
-        except TimeoutError:
-            raise _Elsewhere(_TOO_SLOW) from None
+        parts, size, more = [], 0, True
+        while more:
+            event = await receive()
+            if event["type"] == "http.disconnect":
+                raise Invalid("body", "ended before it was complete")
+            parts.append(event["body"])
+            size += len(parts[-1])
+            if size > most:
+                raise TooLarge("body", f"is larger than {most} bytes")
+            more = event.get("more_body", False)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def _stream(
         self,
@@ -132,7 +169,7 @@ class App:
         send: Send,
     ) -> None:
         """Send an answer piece by piece, as fast as the client takes it and as long as it does."""
-        headers = [(b"content-type", reply.media_type), _NOSNIFF]
+        headers = [(b"content-type", reply.media_type), *_SAFE]
         if origin:
             headers += self._origins.headers(origin)
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
@@ -147,17 +184,22 @@ class App:
             gone.cancel()
             await pieces.aclose()
 
-    async def _answer(self, scope: Scope, reply: Reply, origin: bytes, send: Send) -> None:
+    async def _answer(
+        self, whole: dict[str, Any] | None, reply: Reply, origin: bytes, send: Send
+    ) -> None:
         body = _encoded(reply.content)
-        headers = [(b"content-type", reply.media_type), _NOSNIFF]
+        if whole and not (origin or reply.headers):
+            if reply.status == 204:
+                head = _HEAD % reply.media_type
+            else:
+                head = _HEAD_WITH_LENGTH % (reply.media_type, len(body))
+            if whole["send"](reply.status, head, body):
+                return
+        headers = [(b"content-type", reply.media_type), *_SAFE, *reply.headers]
         if reply.status != 204:
             headers.append((b"content-length", b"%d" % len(body)))
         if origin:
             headers += self._origins.headers(origin)
-        whole = scope.get("extensions", {}).get(ANSWER)
-        if whole and not reply.headers and whole["send"](reply.status, headers, body):
-            return
-        headers += reply.headers
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
@@ -170,15 +212,10 @@ async def _handle(route: Route, call: Call) -> Reply:
 
 
 class _Elsewhere(Exception):
-    """There is no such route, and this says so."""
+    """The request reaches no route, and this is the answer."""
 
     def __init__(self, reply: Reply) -> None:
         self.reply = reply
-
-
-_TOO_SLOW = Reply(
-    {"error": "the request took too long to arrive"}, 408, headers=((b"connection", b"close"),)
-)
 
 
 def _not_so(method: str, by_method: dict[str, Route]) -> Reply:
@@ -198,20 +235,17 @@ def _encoded(content: object) -> bytes:
     return content if isinstance(content, bytes) else encode(content)
 
 
-def _some(event: object) -> bytes:
-    body: bytes = event["body"] if event["type"] == "http.request" else b""  # type: ignore[index]
-    return body
+def _check_headers(scope: Scope, headers: _Headers) -> None:
+    """Reject what two readers of a request could understand differently."""
+    if len(headers) == len(scope["headers"]) and b"host" in headers:
+        return
+    names = [name for name, _ in scope["headers"] if name in _UNIQUE]
+    for name in names:
+        if names.count(name) > 1:
+            raise _ambiguous(f"{name.decode().title()} is there twice")
+    if b"host" not in headers and scope["http_version"] == "1.1":
+        raise _ambiguous("HTTP/1.1 needs a Host header")
 
 
-async def _rest(begin: bytes, receive: Receive, most: int) -> bytes:
-    parts, size, more = [begin], len(begin), True
-    while more:
-        event = await receive()
-        if event["type"] == "http.disconnect":
-            raise Invalid("body", "ended before it was complete")
-        parts.append(event.get("body", b""))
-        size += len(parts[-1])
-        if size > most:
-            raise TooLarge("body", f"is larger than {most} bytes")
-        more = event.get("more_body", False)
-    return b"".join(parts)
+def _ambiguous(reason: str) -> _Elsewhere:
+    return _Elsewhere(Reply({"error": reason}, 400, headers=((b"connection", b"close"),)))

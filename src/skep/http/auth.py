@@ -141,7 +141,9 @@ def build_authenticator(
     signers = _signers(settings, transport, now)
     return GuardedDoor(
         tokens=None if signers is None else Tokens(signers, _expected(settings), now=now),
-        keys=ApiKeys(Path(settings.api_keys), now=now) if settings.api_keys else None,
+        keys=ApiKeys(Path(settings.api_keys), quota=settings.quota, now=now)
+        if settings.api_keys
+        else None,
         now=now,
     )
 
@@ -183,4 +185,5 @@ def _expected(settings: Settings) -> Expected:
         audience=settings.jwt_audience,
         skew=settings.jwt_clock_skew,
         roles_claim=settings.jwt_roles_claim,
+        quota=settings.quota,
     )

@@ -6,8 +6,11 @@ from typing import Any, TypeAlias
 import msgspec
 
 from skep.core.broker import Broker
+from skep.errors import Unauthenticated
 from skep.http.access import Permission, Principal
 from skep.http.door import Door
+from skep.model.lease_id import is_bound
+from skep.model.names import LeaseId
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Event: TypeAlias = MutableMapping[str, Any]
@@ -18,7 +21,7 @@ Headers: TypeAlias = list[tuple[bytes, bytes]]
 JSON = b"application/json"
 ANSWER = "skep.answer"
 """The scope's extension for a whole answer at once, if the server has it: its ``send`` takes the
-status, the headers and the body, and says whether it sent them."""
+status, the encoded headers and the body, and says whether it sent them."""
 
 
 class Call(msgspec.Struct):
@@ -29,11 +32,23 @@ class Call(msgspec.Struct):
     params: dict[str, str]
     receive: Receive
     door: Door
+    authenticate: Callable[[], Awaitable[Principal]]
+    """Verify the credentials of the request again."""
     query: Any = None
     body: Any = None
 
+    def holds(self, lease_id: LeaseId) -> bool:
+        """Whether a lease, if it is still held, was taken by who asks."""
+        holder = self.principal.holder
+        return holder is None or is_bound(lease_id, holder)
+
     def may(self, permission: Permission) -> bool:
         return permission in self.principal.permissions
+
+    async def authorize(self) -> None:
+        """Raise if the caller's token or key has expired, was revoked or changed meanwhile."""
+        if await self.authenticate() != self.principal:
+            raise Unauthenticated("the rights of this token or key have changed; ask again")
 
 
 class Reply(msgspec.Struct, frozen=True):

@@ -9,6 +9,8 @@ import msgspec
 
 from skep.errors import Invalid
 
+MAX_REMEMBERED = 512
+"""Bytes of a path or query that is remembered: long ones would fill the memory."""
 _MISSING = re.compile(r"Object missing required field `(.+?)`")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.+?)`")
 _PLACE = re.compile(r" - at `(?:key in )?\$?\.?(.*?)`$")
@@ -33,12 +35,15 @@ def decode_body(kind: Any, body: bytes) -> Any:
         raise Invalid("body", "is nested too deep") from None
 
 
-@lru_cache(maxsize=4096)
 def decode_query(kind: Any, query: bytes) -> Any:
     """A query as what the route takes. Empty and unknown parameters are ignored.
 
     Consumers send the same one again and again, so the last few thousand are remembered.
     """
+    return _known_query(kind, query) if len(query) <= MAX_REMEMBERED else _query(kind, query)
+
+
+def _query(kind: Any, query: bytes) -> Any:
     try:
         pairs = parse_qsl(query.decode("ascii"), errors="strict", max_num_fields=100)
     except ValueError:
@@ -47,6 +52,9 @@ def decode_query(kind: Any, query: bytes) -> Any:
         return msgspec.convert(dict(pairs), kind, strict=False)
     except msgspec.ValidationError as error:
         raise _invalid(str(error), "query") from None
+
+
+_known_query = lru_cache(maxsize=4096)(_query)
 
 
 def _check_utf8(body: bytes) -> None:

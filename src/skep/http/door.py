@@ -7,6 +7,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from importlib import metadata
 
+from skep.http.body_budget import BodyBudget
+from skep.http.limits import DoorLimits
+from skep.http.rejection import RejectionLog
+
 
 def _version() -> str:
     try:
@@ -25,6 +29,10 @@ class Door:
     started: float = field(default_factory=time.monotonic)
     answers: Counter[tuple[str, str, int]] = field(default_factory=Counter)
     """How many answers were given, by method, route and status."""
+    bodies: BodyBudget = field(default_factory=lambda: BodyBudget(DoorLimits().unfinished_bytes))
+    rejections: RejectionLog = field(default_factory=RejectionLog)
+    refused: Counter[str] = field(default_factory=Counter)
+    """How many requests were refused because of a quota, by its name."""
 
     @property
     def worker_id(self) -> str:

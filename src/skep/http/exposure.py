@@ -2,6 +2,7 @@
 
 from skep.errors import Invalid
 from skep.http.loopback import is_loopback
+from skep.http.private_file import check_private
 from skep.settings import Settings
 
 
@@ -10,6 +11,8 @@ def check_exposure(settings: Settings) -> None:
     if bool(settings.tls_certificate) != bool(settings.tls_key):
         missing = "tls_key" if settings.tls_certificate else "tls_certificate"
         raise Invalid(missing, "is needed too: tls_certificate and tls_key belong together")
+    if settings.tls_key:
+        check_private("tls_key", settings.tls_key)
     if settings.authenticated:
         _check_secrecy(settings)
     else:

@@ -14,15 +14,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple, TypeAlias
 
 import msgspec
 
 from skep.errors import Invalid, Unauthenticated
-from skep.http.access import ROLES, Principal, permissions_of
+from skep.http.access import NOBODY, ROLES, Principal, permissions_of
 from skep.http.codec import decode_body
+from skep.http.private_file import check_unwritable
 from skep.http.tokens import Now
 from skep.model.names import check_label, check_name
+from skep.model.quota import Quota
 
 PREFIX = "skep_"
 CHECK_SECONDS = 5.0
@@ -31,17 +33,25 @@ CHECK_SECONDS = 5.0
 _log = logging.getLogger("skep.http")
 
 
+_SERVERS_QUOTA = Quota()
+KeyId: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-z]{1,32}\Z")]
+
+
 class ApiKey(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
     """A key as it is kept. Without ``queues`` it is for all of them: so a misspelt field, which
     would widen what it allows, is an error."""
 
-    id: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-z]{1,32}\Z")]
+    id: KeyId
     hash: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
     roles: tuple[str, ...]
     queues: tuple[str, ...] | None = None
     subject: str | None = None
+    principal: KeyId | None = None
+    """The id of the key that this one replaces: what belongs to that one belongs to this one."""
+    quota: Quota = _SERVERS_QUOTA
+    """Limits of its own, instead of those in the server's settings."""
     expires_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
 
 
@@ -58,6 +68,8 @@ def create_key(
     *,
     queues: Sequence[str] | None = None,
     subject: str | None = None,
+    principal: str | None = None,
+    quota: Quota = _SERVERS_QUOTA,
     expires_at: datetime | None = None,
 ) -> NewKey:
     key_id, secret = secrets.token_hex(6), secrets.token_hex(32)
@@ -67,6 +79,8 @@ def create_key(
         roles=tuple(roles),
         queues=None if queues is None else tuple(queues),
         subject=subject,
+        principal=principal,
+        quota=quota,
         expires_at=expires_at,
     )
     check_key(entry)
@@ -89,6 +103,7 @@ def check_key(key: ApiKey) -> None:
 
 def read_keys(path: Path) -> tuple[ApiKey, ...]:
     """The entries of a file; an error names the entry and the field."""
+    check_unwritable("api_keys", path)
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -117,24 +132,37 @@ def _entry(index: int, raw: msgspec.Raw) -> ApiKey:
 class ApiKeys:
     """The keys of a file, which is looked at again now and then, when a key is used."""
 
-    def __init__(self, path: Path, *, now: Now = time.time) -> None:
+    def __init__(self, path: Path, *, quota: Quota | None = None, now: Now = time.time) -> None:
         self._path = path
+        self._quota = quota or Quota()
         self._now = now
         self._checked_at = now()
         self._seen = _look(path)
-        self._keys = _by_id(read_keys(path))
+        self._keys = self._read()
 
     def verify(self, text: bytes) -> Principal:
         """Who has the key; raises ``Unauthenticated`` with a reason that shows none of it."""
         self._refresh()
         key_id, secret = _take_apart(text)
-        key = self._keys.get(key_id, _NONE)
+        key, principal = self._keys.get(key_id, _NONE)
         # Compared even if there is no such key: how long it takes tells nothing.
         if not hmac.compare_digest(_hash(secret), key.hash):
             raise Unauthenticated("the key is not known, or was revoked")
         if key.expires_at is not None and key.expires_at.timestamp() <= self._now():
             raise Unauthenticated("the key has expired")
-        return Principal(key.subject or None, permissions_of(key.roles), key.queues)
+        return principal
+
+    def _read(self) -> dict[str, "_Known"]:
+        return {key.id: _Known(key, self._principal(key)) for key in read_keys(self._path)}
+
+    def _principal(self, key: ApiKey) -> Principal:
+        return Principal(
+            key.subject or None,
+            permissions_of(key.roles),
+            key.queues,
+            id=f"key:{key.principal or key.id}",
+            quota=key.quota.or_else(self._quota),
+        )
 
     def _refresh(self) -> None:
         # A clock that was set back counts as time that has passed.
@@ -146,19 +174,20 @@ class ApiKeys:
             return
         self._seen = seen
         try:
-            self._keys = _by_id(read_keys(self._path))
+            self._keys = self._read()
         except Invalid as error:
             _log.error("the keys stay as they were, because their file is broken: %s", error)
         else:
             _log.info("there are %d keys now", len(self._keys))
 
 
-_NONE = ApiKey(id="none", hash="0" * 64, roles=())
+class _Known(NamedTuple):
+    key: ApiKey
+    principal: Principal
+
+
+_NONE = _Known(ApiKey(id="none", hash="0" * 64, roles=()), NOBODY)
 """No secret that anybody could find has this hash, and it would allow nothing."""
-
-
-def _by_id(keys: Sequence[ApiKey]) -> dict[str, ApiKey]:
-    return {key.id: key for key in keys}
 
 
 def _hash(secret: str) -> str:

@@ -5,11 +5,14 @@ its user's own machine: what says it comes from another site is refused, whateve
 where there is no authentication so is a name that only pretends to be this machine.
 """
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from skep.errors import Forbidden
 
+_OWN_SITES = frozenset({b"none", b"same-origin"})
 LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
@@ -21,11 +24,29 @@ class Origins:
     allowed: frozenset[str] = frozenset()
     hosts: frozenset[str] | None = None
 
-    def check(self, origin: bytes, host: bytes) -> None:
+    def check(self, headers: Mapping[bytes, bytes]) -> None:
+        host = headers.get(b"host", b"")
         if self.hosts is not None and host and _name(host) not in self.hosts:
             raise Forbidden("this server does not answer to that name; see --host in the docs")
-        if origin and not self._is_allowed(origin) and not _is_own(origin, host):
+        origin = headers.get(b"origin", b"")
+        if origin:
+            is_ours = self._is_allowed(origin) or _is_own(origin, host)
+        else:
+            is_ours = self._is_fetch_ours(headers, host)
+        if not is_ours:
             raise Forbidden("pages of other sites may not use this server; see cors_origins")
+
+    def _is_fetch_ours(self, headers: Mapping[bytes, bytes], host: bytes) -> bool:
+        """Images, scripts, links and forms are requested without an Origin. Browsers say where
+        from in Sec-Fetch-Site, or, over plain http from another machine, in Referer at best."""
+        site = headers.get(b"sec-fetch-site")
+        if site in _OWN_SITES:
+            return True
+        referer = headers.get(b"referer", b"")
+        if not referer:
+            return site is None
+        page = _origin_of(referer)
+        return self._is_allowed(page) or (site is None and _is_own(page, host))
 
     def headers(self, origin: bytes) -> list[tuple[bytes, bytes]]:
         """What tells a browser that the page at ``origin`` may read the answer."""
@@ -41,6 +62,11 @@ class Origins:
 
     def _is_allowed(self, origin: bytes) -> bool:
         return origin.decode("latin-1") in self.allowed
+
+
+def _origin_of(url: bytes) -> bytes:
+    scheme, _, rest = url.partition(b"://")
+    return scheme + b"://" + re.split(rb"[/?#]", rest, maxsplit=1)[0]
 
 
 def _is_own(origin: bytes, host: bytes) -> bool:

@@ -33,7 +33,7 @@ a { color: inherit; }
 FIRST = """\
 curl localhost:6632/api/v1/push -d '{"items": [{"queue": "orders", "payload": {"n": 1}}]}'
 curl 'localhost:6632/api/v1/pop/queue/orders?consumerGroup=billing&batch=10&wait=true'
-curl localhost:6632/api/v1/lease/LEASE-ID/settle -X POST   # with the leaseId of the answer"""
+curl localhost:6632/api/v1/lease/LEASE-ID/settle -d '{"status": "completed"}'  # with its leaseId"""
 """What to type first, for a server where it is unless told otherwise."""
 
 

@@ -18,6 +18,7 @@ STATUS: dict[type[errors.SkepError], int] = {
     errors.Forbidden: 403,
     errors.Unavailable: 503,
     errors.Overloaded: 429,
+    errors.RateLimited: 429,
     errors.OutcomeUnknown: 504,
     errors.SkepError: 500,
 }

@@ -9,6 +9,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from skep.http.call import Call
+from skep.model.quota import Quota
 from skep.model.stats import GroupLag, QueueSummary
 from skep.model.tally import Tally
 from skep.wire.group import seconds_since
@@ -56,8 +57,37 @@ def of_server(call: Call, worker: Worker, *, healthy: bool) -> list[Metric]:
     )
     for (method, route, status), count in sorted(call.door.answers.items()):
         answers.add_metric((method, route, str(status)), count)
-    total = call.broker.insight.metrics.total(lambda queue: True)
-    return [up, info, uptime, answers, *(_total(total, name, about) for name, about in _COUNTED)]
+    insight = call.broker.insight
+    store = (
+        GaugeMetricFamily(f"skep_{gauge.name}", gauge.about, value=gauge.value)
+        for gauge in insight.health.gauges()
+    )
+    total = insight.metrics.total(lambda queue: True)
+    counted = (_total(total, name, about) for name, about in _COUNTED)
+    return [up, info, uptime, answers, *_of_connections(call), _of_quotas(call), *store, *counted]
+
+
+def _of_connections(call: Call) -> list[Metric]:
+    rejected = CounterMetricFamily(
+        "skep_http_rejected", "Connections closed early.", labels=("reason",)
+    )
+    for reason, count in sorted(call.door.rejections.counts.items()):
+        rejected.add_metric((reason,), count)
+    unfinished = GaugeMetricFamily(
+        "skep_http_unfinished_body_bytes",
+        "Bytes of request bodies that have not arrived completely.",
+        value=call.door.bodies.used,
+    )
+    return [rejected, unfinished]
+
+
+def _of_quotas(call: Call) -> Metric:
+    refused = CounterMetricFamily(
+        "skep_quota_refused", "Requests refused because of a quota.", labels=("quota",)
+    )
+    for name in Quota.__struct_fields__:
+        refused.add_metric((name,), call.door.refused[name])
+    return refused
 
 
 def of_queues(summaries: Sequence[QueueSummary], tallies: dict[str, Tally]) -> list[Metric]:

@@ -9,6 +9,7 @@ from urllib.parse import unquote_to_bytes
 from skep.errors import Forbidden, Invalid
 from skep.http.access import Permission
 from skep.http.call import Call, Reply
+from skep.http.codec import MAX_REMEMBERED
 
 Handler: TypeAlias = Callable[[Call], Awaitable[Reply]]
 Queues: TypeAlias = Callable[[Call], Iterable[str] | Awaitable[Iterable[str]]]
@@ -95,7 +96,9 @@ class Router:
     def find(self, path: bytes) -> tuple[dict[str, Route], tuple[str, ...]] | None:
         """The routes at a raw path by method, and the values of its parameters in order."""
         fixed = self._fixed.get(path)
-        return (fixed, ()) if fixed is not None else self._found(path)
+        if fixed is not None:
+            return fixed, ()
+        return self._found(path) if len(path) <= MAX_REMEMBERED else self._look(path)
 
     def _look(self, path: bytes) -> tuple[dict[str, Route], tuple[str, ...]] | None:
         return _search(self._tree, [_decode(part) for part in path.split(b"/")[1:]], ())

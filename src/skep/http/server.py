@@ -1,22 +1,28 @@
 """Serving the door: uvicorn, with our protocol, and an end that keeps its promises."""
 
 import asyncio
+import logging
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 import uvicorn
+from uvicorn.config import STARTUP_FAILURE
 
 from skep.core.broker import Broker
+from skep.errors import StoreFailed
 from skep.http.app import App
 from skep.http.limits import DoorLimits
 from skep.http.protocol import DoorProtocol
+from skep.http.rejection import REPORT_SECONDS
 from skep.http.relief import Relief
 
+_log = logging.getLogger("skep.server")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 GRACE_SECONDS = 8
@@ -52,13 +58,23 @@ class Server(uvicorn.Server):
         started: Callable[[Address], None] | None = None,
     ) -> None:
         limits = limits or DoorLimits()
-        protocol = type("LimitedProtocol", (DoorProtocol,), {"limits": limits})
+        self._limits = limits
+        self._rejections = app.door.rejections
+        self._protocol: Callable[..., asyncio.Protocol] = type(
+            "LimitedProtocol",
+            (DoorProtocol,),
+            {
+                "limits": limits,
+                "budget": app.door.bodies,
+                "rejections": self._rejections,
+            },
+        )
         super().__init__(
             uvicorn.Config(
                 app,
                 host=address.host,
                 port=address.port,
-                http=protocol,
+                http=cast("type[asyncio.Protocol]", self._protocol),
                 ws="none",
                 lifespan="off",
                 access_log=False,
@@ -78,9 +94,30 @@ class Server(uvicorn.Server):
         self._relief = Relief()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started and self._started:
+        """As uvicorn does it, but a TLS handshake may not take longer than a request."""
+        loop = asyncio.get_running_loop()
+        options: dict[str, Any] = {"backlog": self.config.backlog}
+        if self.config.ssl is not None:
+            options["ssl"] = self.config.ssl
+            options["ssl_handshake_timeout"] = self._limits.receive_seconds
+        try:
+            if sockets:
+                listening = [loop.create_server(self._connect, sock=s, **options) for s in sockets]
+            else:
+                host, port = self.config.host, self.config.port
+                listening = [loop.create_server(self._connect, host, port, **options)]
+            self.servers = [await each for each in listening]
+        except OSError as error:
+            _log.error("%s", error)
+            sys.exit(STARTUP_FAILURE)
+        self.started = True
+        if self._started:
             self._started(replace(self._address, port=self.port))
+
+    def _connect(self) -> asyncio.Protocol:
+        return self._protocol(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
 
     @property
     def port(self) -> int:
@@ -108,8 +145,20 @@ class Server(uvicorn.Server):
             now = asyncio.get_running_loop().time()
             for connection in list(self.server_state.connections):
                 cast("DoorProtocol", connection).check(now)
+            self._stop_if_the_store_failed()
+        if counter % (10 * REPORT_SECONDS) == 0:
+            self._rejections.report()
         return await super().on_tick(counter)
+
+    def _stop_if_the_store_failed(self) -> None:
+        """What starts it again opens the store again, which is what helps."""
+        try:
+            self._broker.insight.health.check_store()
+        except StoreFailed as error:
+            _log.critical("server stops: %s", error)
+            self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._broker.drain()
         await super().shutdown(sockets)
+        self._rejections.report()

@@ -7,6 +7,7 @@ where to look for one.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -20,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from skep.errors import Invalid, Unauthenticated
 from skep.http.access import Principal, permissions_of
 from skep.model.names import check_label
+from skep.model.quota import Quota
 
 Now: TypeAlias = Callable[[], float]
 """Seconds since 1970."""
@@ -63,6 +65,8 @@ class Expected:
     audience: str | None = None
     skew: int = 30
     roles_claim: str = "roles"
+    quota: Quota | None = None
+    """Of everybody who comes with a token."""
 
 
 class Verified(NamedTuple):
@@ -96,10 +100,13 @@ class Tokens:
         claims = _standard(raw)
         self._check_times(claims)
         self._check_parties(claims)
+        subject = _subject(claims)
         principal = Principal(
-            _subject(claims),
+            subject,
             permissions_of(_roles(raw, "role") + _roles(raw, self._expected.roles_claim)),
             None if claims.queues is msgspec.UNSET else claims.queues,
+            id=None if subject is None else _principal_id(claims, subject),
+            quota=self._expected.quota,
         )
         return Verified(principal, claims.exp + self._expected.skew)
 
@@ -196,6 +203,12 @@ def _subject(claims: _Claims) -> str | None:
         return check_label("sub", subject)
     except Invalid as error:
         raise Unauthenticated(f"the claims of the token are not right: {error}") from None
+
+
+def _principal_id(claims: _Claims, subject: str) -> str:
+    """A digest, because an issuer may be long; of JSON, so that no two pairs look the same."""
+    issuer = None if claims.iss is msgspec.UNSET else claims.iss
+    return f"token:{sha256(msgspec.json.encode([issuer, subject])).hexdigest()}"
 
 
 def _roles(claims: dict[str, Any], name: str) -> tuple[str, ...]:

@@ -142,6 +142,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def weight(self) -> int:
         """Roughly how many bytes it keeps in memory until it is committed."""
+        if not (self.appends or self.traces or self.dead_letters or self.entries):
+            return CHANGE_WEIGHT
         columns = [append.columns.payloads for append in self.appends]
         return (
             CHANGE_WEIGHT

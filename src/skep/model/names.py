@@ -20,7 +20,7 @@ QUEUE_MODE = "__QUEUE_MODE__"
 """The group of those who name none."""
 
 RESERVED = "__skep."
-"""How the names of our own queues begin, which are not shown."""
+"""How the names of our own queues begin, which are not shown and cannot be used by clients."""
 
 MAX_NAME_BYTES = 255
 MAX_TRANSACTION_ID = 255
@@ -52,6 +52,14 @@ def check_name(field: str, name: object) -> str:
     if not name.isprintable() and any(unicodedata.category(char) == "Cc" for char in name):
         raise Invalid(field, "must not contain control characters")
     return _plain(name)
+
+
+def check_queue_name(field: str, name: object) -> str:
+    """Return ``name`` if it may name a queue of a client."""
+    checked = check_name(field, name)
+    if checked.startswith(RESERVED):
+        raise Invalid(field, f"must not begin with {RESERVED!r}, which is reserved")
+    return checked
 
 
 def check_label(field: str, name: object) -> str | None:

@@ -45,7 +45,8 @@ class PartitionLag(msgspec.Struct, frozen=True, kw_only=True):
     end: Offset
     backlog: int
     leased: bool
-    lease_id: str | None
+    worker_id: str | None
+    """Stands for the lease: the same for all that it holds, and useless to settle it."""
     lease_expires_at: datetime | None
     attempt: int
     oldest_at: datetime | None

@@ -1,18 +1,23 @@
 """What a store says of others if it has no others: one process, one lane, no news, no outbox."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from skep.model.news import News
 from skep.model.outbox import Enqueued
+from skep.store.protocol import Gauge
 
 
 class Alone:
     shared = False
     lane = 0
     history = ""
+    failure: str | None = None
 
     async def accept_history(self, history: str) -> None:
         """There is only one."""
+
+    def gauges(self) -> Sequence[Gauge]:
+        return ()
 
     has_peers = False
 

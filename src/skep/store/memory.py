@@ -5,7 +5,7 @@ Nothing survives the process. Everything else is as the protocol says.
 
 import bisect
 from collections.abc import Iterable, Sequence
-from itertools import count, takewhile
+from itertools import count, islice, takewhile
 from pathlib import Path
 from typing import NoReturn
 from uuid import uuid4
@@ -28,6 +28,7 @@ from skep.store.protocol import GivenUp, StoredConsumer, StoreStats, Truncation
 from skep.store.round import Recorded, judge
 
 _TRUNCATE_STEP = 100
+_PURGE_STEP = 100
 
 
 class MemoryStore(Alone):
@@ -48,6 +49,8 @@ class MemoryStore(Alone):
         self._recorded: dict[str, Recorded] = {}
         self._entries: dict[tuple[str, str], Entry] = {}
         self._removals: dict[int, list[Removal]] = {}
+        self._purging: list[tuple[int, int, list[str]]] = []
+        """Partitions of deleted queues, each with its queue and the groups that this had."""
 
     async def commit(self, changes: Sequence[Change]) -> Commit:
         round_, outcomes = judge(self, changes, lane=self.lane, now=self.clock.now())
@@ -87,7 +90,8 @@ class MemoryStore(Alone):
         return self._subscriptions.get((queue, group))
 
     def consumer(self, queue: int, partition: int, group: str) -> Consumer | None:
-        return self._consumers.get((queue, partition, group))
+        known = self._consumers.get((queue, partition, group))
+        return known if queue in self._queues else None
 
     def find_offsets(self, partition: int, ids: Sequence[str]) -> list[Offset | None]:
         return [self._transactions.get((partition, chosen)) for chosen in ids]
@@ -153,18 +157,31 @@ class MemoryStore(Alone):
 
     async def delete_queue(self, queue: int) -> bool:
         existed = self._queues.pop(queue, None) is not None
-        gone = self._partitions.pop(queue, {})
-        for partition in gone:
-            self._segments.pop(partition, None)
-        self._journal.pop(queue, None)
-        self._heads.pop(queue, None)
-        self._dead_letters.pop(queue, None)
-        self._removals.pop(queue, None)
-        self._traces = [event for event in self._traces if event.partition not in gone]
-        self._transactions = {k: v for k, v in self._transactions.items() if k[0] not in gone}
-        self._consumers = {k: v for k, v in self._consumers.items() if k[0] != queue}
-        self._subscriptions = {k: v for k, v in self._subscriptions.items() if k[0] != queue}
+        groups = [group for owner, group in self._subscriptions if owner == queue]
+        for group in groups:
+            del self._subscriptions[queue, group]
+        self._purging += [(queue, number, groups) for number in self._partitions.pop(queue, {})]
+        for rows in (self._journal, self._heads, self._dead_letters, self._removals):
+            rows.pop(queue, None)
         return existed
+
+    async def purge(self) -> bool:
+        step = self._purging[-_PURGE_STEP:]
+        del self._purging[-_PURGE_STEP:]
+        for queue, partition, groups in step:
+            for segment in self._segments.pop(partition):
+                for chosen in segment.columns.transaction_ids or ():
+                    self._transactions.pop((partition, chosen or ""), None)
+            for group in groups:
+                self._consumers.pop((queue, partition, group), None)
+        gone = {partition for _, partition, _ in step}
+        self._traces = [event for event in self._traces if event.partition not in gone]
+        return bool(step)
+
+    def _kept_traces(self) -> list[TraceEvent]:
+        """Without those of deleted queues."""
+        gone = {partition for _, partition, _ in self._purging}
+        return [event for event in self._traces if event.partition not in gone]
 
     async def create_partitions(self, queue: int, names: Sequence[str]) -> list[Partition]:
         if queue not in self._queues:
@@ -182,15 +199,29 @@ class MemoryStore(Alone):
     async def queues(self) -> list[Queue]:
         return list(self._queues.values())
 
-    async def partitions(self, queue: int) -> Iterable[Partition]:
-        return list(self._partitions.get(queue, {}).values())
+    async def queue(self, number: int) -> Queue | None:
+        return self._queues.get(number)
 
-    async def consumers(self, queue: int) -> Iterable[StoredConsumer]:
+    async def partitions(
+        self, queue: int, *, after: Partition | None = None, limit: int | None = None
+    ) -> Iterable[Partition]:
+        found = self._partitions.get(queue, {}).values()
+        number = after.number if after else -1
+        return list(islice((each for each in found if each.number > number), limit))
+
+    async def consumers(
+        self, queue: int, partitions: Sequence[int] | None = None
+    ) -> Iterable[StoredConsumer]:
         return [
             StoredConsumer(partition, group, state)
             for (owner, partition, group), state in self._consumers.items()
             if owner == queue
+            and queue in self._queues
+            and (partitions is None or partition in partitions)
         ]
+
+    async def group_states(self, queue: int, group: str) -> Sequence[StoredConsumer]:
+        return [each for each in await self.consumers(queue) if each.group == group]
 
     async def subscriptions(self, queue: int) -> list[Subscription]:
         return [s for s in self._subscriptions.values() if s.queue == queue]
@@ -233,9 +264,11 @@ class MemoryStore(Alone):
         return segments[-1].end if segments else self._end(partition)
 
     async def find_trace(self, trace_id: bytes, *, limit: int) -> list[tuple[int, Offset]]:
+        gone = {partition for _, partition, _ in self._purging}
         found = [
             (partition, segment.start + index)
             for partition, segments in sorted(self._segments.items())
+            if partition not in gone
             for segment in segments
             for index, trace in enumerate(segment.columns.trace_ids or ())
             if trace == trace_id
@@ -270,7 +303,7 @@ class MemoryStore(Alone):
     async def truncate(
         self, queue: int, partition: int, before: Offset, *, kind: str
     ) -> Truncation:
-        segments = self._segments.get(partition, [])
+        segments = self._segments.get(partition, []) if queue in self._queues else []
         gone = [segment for segment in segments[:_TRUNCATE_STEP] if segment.end <= before]
         removal = Removal(
             queue=queue,
@@ -289,7 +322,7 @@ class MemoryStore(Alone):
     async def delete_message(self, queue: int, partition: int, offset: Offset) -> bool:
         segment = self.segment(partition, offset)
         blanked = segment and segment.blank(offset)
-        if segment is None or blanked is None:
+        if segment is None or blanked is None or queue not in self._queues:
             return False
         if (chosen := segment.chosen_id(offset)) is not None:
             self._forget(partition, chosen, offset)
@@ -348,13 +381,13 @@ class MemoryStore(Alone):
     ) -> list[TraceEvent]:
         return [
             event
-            for event in reversed(self._traces)
+            for event in reversed(self._kept_traces())
             if name in event.names and (before is None or event.number < before)
         ][:limit]
 
     async def trace_names(self, *, after: str = "", limit: int) -> list[TraceName]:
         by_name: dict[str, list[TraceEvent]] = {}
-        for event in self._traces:
+        for event in self._kept_traces():
             for name in set(event.names):
                 by_name.setdefault(name, []).append(event)
         return [

@@ -48,6 +48,14 @@ class StoreStats(NamedTuple):
     dead_letters: int
 
 
+class Gauge(NamedTuple):
+    """A number that an operator watches."""
+
+    name: str
+    about: str
+    value: int
+
+
 class Store(Protocol):
     """Where queues are kept: a log that is read by position and written by ``commit``.
 
@@ -67,12 +75,18 @@ class Store(Protocol):
     lane: int
     """The track of the journal that this process commits through."""
 
+    @property
+    def failure(self) -> str | None:
+        """Why nothing will be written until the store is opened again; None while it can."""
+        ...
+
     async def commit(self, changes: Sequence[Change]) -> Commit:
         """Apply each change wholly or not at all; all that were applied are durable on return.
 
         They are judged in the order given, each seeing the ones before it. Messages for
         one partition get consecutive offsets in that order. One that meets damaged data is
-        ``Unreadable``, and the others go on.
+        ``Unreadable``, and the others go on. What could be read before the call is durable on
+        return, too, even if all changes are empty or repetitions.
         """
         ...
 
@@ -86,9 +100,18 @@ class Store(Protocol):
         ...
 
     async def delete_queue(self, queue: int) -> bool:
-        """Remove the queue and all it holds; False if there is none.
+        """Delete the queue and list its rows for ``purge``; False if there is none.
 
-        It is gone at once, its space in time.
+        On return it is gone for good: nothing finds it or what it held by its number, its name, a
+        trace or a dead letter, and its name is free. How long that takes does not depend on what
+        it holds. Rows that are asked for by the number of a partition stay until they are purged.
+        """
+        ...
+
+    async def purge(self) -> bool:
+        """Remove a bounded number of rows of deleted queues; False if there is nothing to do now.
+
+        The list is durable: after a crash the next process goes on.
         """
         ...
 
@@ -101,9 +124,23 @@ class Store(Protocol):
 
     async def queues(self) -> list[Queue]: ...
 
-    async def partitions(self, queue: int) -> Iterable[Partition]: ...
+    async def queue(self, number: int) -> Queue | None: ...
 
-    async def consumers(self, queue: int) -> Iterable[StoredConsumer]: ...
+    async def partitions(
+        self, queue: int, *, after: Partition | None = None, limit: int | None = None
+    ) -> Iterable[Partition]:
+        """The partitions of a queue, oldest first: all, or up to ``limit`` behind one."""
+        ...
+
+    async def consumers(
+        self, queue: int, partitions: Sequence[int] | None = None
+    ) -> Iterable[StoredConsumer]:
+        """The states of the groups of a queue, in all partitions or in some."""
+        ...
+
+    async def group_states(self, queue: int, group: str) -> Sequence[StoredConsumer]:
+        """The states of one group of a queue."""
+        ...
 
     async def subscriptions(self, queue: int) -> list[Subscription]: ...
 
@@ -303,6 +340,10 @@ class Store(Protocol):
     # The whole.
 
     async def stats(self) -> StoreStats: ...
+
+    def gauges(self) -> Sequence[Gauge]:
+        """Numbers of the database itself that say whether it keeps up."""
+        ...
 
     async def backup(self, path: Path) -> None:
         """Write a copy of this instant to ``path``, which must not exist, while work goes on."""

@@ -10,6 +10,7 @@ from typing import Protocol
 from uuid import UUID
 
 import msgspec
+from msgspec.structs import replace
 
 from skep.errors import Corrupted, Invalid
 from skep.model.address import address_of
@@ -27,7 +28,6 @@ from skep.model.change import (
     Gone,
     IdempotencyKey,
     Outcome,
-    QueueVersion,
     Reconfigured,
     Reused,
     Stale,
@@ -100,18 +100,15 @@ class Round:
         self.heads: dict[int, int] = {}
         self._heads_before: dict[int, int] = {}
         self._added: dict[int, int] = {}
-        """Messages that this round appended, by queue."""
+        """Messages that this round appended, by queue, of queues that changes need room in."""
 
     def judge(self, change: Change) -> Outcome:
         refusal = self._refusal(change)
         if refusal is not None:
             return refusal
-        outcome = Applied(
-            tuple(map(self._append, change.appends)), memo=change.key.memo if change.key else b""
-        )
-        for append, done in zip(change.appends, outcome.appended, strict=True):
-            new = len(done.offsets) - len(done.duplicates)
-            self._added[append.queue] = self._added.get(append.queue, 0) + new
+        outcome = Applied(tuple(map(self._append, change.appends)))
+        if self._added:
+            self._count(change.appends, outcome.appended)
         for update in change.consumers:
             place = update.queue, update.partition, update.group
             if update.lease and place not in self.consumers:
@@ -119,6 +116,7 @@ class Round:
             self.consumers[place] = update.state
         self._note(change)
         if change.key:
+            outcome = replace(outcome, memo=change.key.memo)
             self.recorded[change.key.name] = Recorded(change.key.fingerprint, outcome, self.now)
         return outcome
 
@@ -134,7 +132,8 @@ class Round:
             self._record(event)
         for entry in change.entries:
             self._put_entry(entry)
-        self.outbox.update(change.outbox)
+        if change.outbox:
+            self.outbox.update(change.outbox)
 
     def segments(self) -> list[Segment]:
         """The segments that the appends of the round make, in the order of the journal."""
@@ -160,8 +159,9 @@ class Round:
 
     def _refuse_states(self, change: Change) -> Outcome | None:
         for basis in change.queues:
-            if refusal := self._refuse_queue(basis):
-                return refusal
+            version = self._view.queue_version(basis.queue)
+            if version != basis.version:
+                return Gone() if version is None else Reconfigured()
         for append in change.appends:
             if self._tail(append) is None:
                 return Gone()
@@ -170,22 +170,17 @@ class Round:
                 return refusal
         return None
 
-    def _refuse_queue(self, basis: QueueVersion) -> Outcome | None:
-        version = self._view.queue_version(basis.queue)
-        if version == basis.version:
-            return None
-        return Gone() if version is None else Reconfigured()
-
     def _is_as_read(self, change: Change) -> bool:
         for at in change.based_on:
             if self._entry_version(at.space, at.key) != at.version:
                 return False
-        return (
-            all(map(self._can_remove, change.removals))
-            and all(map(self._is_as_expected, change.entries))
-            and all(map(self._has_room, change.capacity))
-            and all(map(self._is_enqueued, change.outbox))
-        )
+        if change.removals and not all(map(self._can_remove, change.removals)):
+            return False
+        if change.entries and not all(map(self._is_as_expected, change.entries)):
+            return False
+        if change.capacity and not all(map(self._has_room, change.capacity)):
+            return False
+        return not change.outbox or all(map(self._is_enqueued, change.outbox))
 
     def _refuse_update(self, update: ConsumerUpdate) -> Outcome | None:
         place = update.queue, update.partition, update.group
@@ -230,8 +225,17 @@ class Round:
         return version
 
     def _has_room(self, capacity: Capacity) -> bool:
-        pushed = self._view.pushed(capacity.queue) + self._added.get(capacity.queue, 0)
+        queue = capacity.queue
+        if queue not in self._added:
+            tails = [tail for tail in self._tails.values() if tail.partition.queue == queue]
+            self._added[queue] = sum(tail.end - tail.partition.end for tail in tails)
+        pushed = self._view.pushed(queue) + self._added[queue]
         return pushed + capacity.messages <= capacity.total
+
+    def _count(self, appends: Sequence[Append], appended: Sequence[Appended]) -> None:
+        for append, done in zip(appends, appended, strict=True):
+            if append.queue in self._added:
+                self._added[append.queue] += len(done.offsets) - len(done.duplicates)
 
     def _is_enqueued(self, number: int) -> bool:
         return number not in self.outbox and self._view.is_enqueued(number)

@@ -81,16 +81,16 @@ class WireVerdict(Body, frozen=True, kw_only=True):
 
     partition_id: UUID
     offset: int
-    status: WireStatus = "completed"
+    status: WireStatus
     error: str | None = None
 
 
 class SettleBody(Body, frozen=True, kw_only=True):
-    """``verdicts`` on messages of a lease; without any, ``status`` is the verdict on all that it
-    holds."""
+    """``verdicts`` on messages of a lease; without any, ``status`` is required and is the verdict
+    on all that it holds."""
 
     verdicts: list[WireVerdict] | None = None
-    status: WireStatus = "completed"
+    status: WireStatus | None = None
     error: str | None = None
 
 

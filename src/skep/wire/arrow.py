@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from skep.errors import Invalid
+from skep.errors import Invalid, TooLarge
 from skep.model.staged import Rows
 
 MEDIA_TYPE = "application/vnd.apache.arrow.stream"
@@ -19,12 +19,20 @@ _COLUMNS = {
     "transaction_id": "transaction_ids",
     "trace_id": "trace_ids",
 }
+_VERSION, _HEADER, _CUSTOM_METADATA = 0, 2, 4
+"""Fields of a message's table."""
+_COMPRESSION = 3
+"""A field of a record batch's table."""
+_V5 = 4
 _TEXT = ("string", "large_string")
 _BINARY = ("binary", "large_binary")
 
 
-def to_rows(body: bytes) -> Rows:
-    """The rows of a stream; ``payload`` is required, and no column is known but ours."""
+def to_rows(body: bytes, *, most: int) -> Rows:
+    """Up to ``most`` rows of a stream; ``payload`` is required, and no column is known but ours.
+
+    What is decoded is not larger than the stream itself.
+    """
     import pyarrow as pa  # not before it is needed
 
     if not body.endswith(_END):
@@ -33,6 +41,9 @@ def to_rows(body: bytes) -> Rows:
         schema, batches = _read(pa, body)
     except (pa.ArrowException, OSError, EOFError, ValueError, struct.error) as error:
         raise Invalid("body", f"is not an Arrow IPC stream: {_first_line(error)}") from None
+    count = sum(batch.num_rows for batch in batches)
+    if count > most:
+        raise TooLarge("rows", f"there may be at most {most} at once, not {count}")
     columns: dict[str, list[Any]] = {_COLUMNS[name]: [] for name in schema.names}
     for batch in batches:
         for name, column in zip(schema.names, batch.columns, strict=True):
@@ -51,6 +62,7 @@ def _next(messages: Iterator[Any]) -> Any:
     message = next(messages, None)
     if message is None or message.type != "schema":
         raise Invalid("body", "is not an Arrow IPC stream: it has no schema")
+    _check_message(message.metadata.to_pybytes())
     return message
 
 
@@ -73,9 +85,14 @@ def _check_schema(schema: Any) -> None:
 def _batch(pa: Any, message: Any, schema: Any) -> Any:
     if message.type != "record batch":
         raise Invalid("body", f"must consist of record batches, and has a {message.type}")
-    if _is_compressed(message.metadata.to_pybytes()):
+    metadata = message.metadata.to_pybytes()
+    _check_message(metadata)
+    if _field(metadata, _header(metadata), _COMPRESSION):
         raise Invalid("body", "must not be compressed")
-    return pa.ipc.read_record_batch(message, schema)
+    batch = pa.ipc.read_record_batch(message, schema)
+    if batch.nbytes > message.body.size:
+        raise Invalid("body", "has columns that share the same bytes")
+    return batch
 
 
 def _values(pa: Any, name: str, column: Any) -> list[Any]:
@@ -91,16 +108,25 @@ def _values(pa: Any, name: str, column: Any) -> list[Any]:
     return values
 
 
-def _is_compressed(metadata: bytes) -> bool:
-    """Whether a record batch says that its buffers are compressed.
+def _check_message(metadata: bytes) -> None:
+    """Refuse what is not of the current version: older ones could say in the custom metadata that
+    the buffers are compressed. A few bytes would then fill the memory, and Arrow takes no limit.
 
-    A few bytes of it would do to fill the memory, and Arrow can be told no limit. The message is
-    a flatbuffer: tables, which say in front of themselves where their fields are.
+    The message is a flatbuffer: tables, which say in front of themselves where their fields are.
     """
-    message = struct.unpack_from("<I", metadata)[0]
-    header = _field(metadata, message, 2)
-    batch = header + struct.unpack_from("<I", metadata, header)[0]
-    return bool(_field(metadata, batch, 3))
+    (message,) = struct.unpack_from("<I", metadata)
+    version = _field(metadata, message, _VERSION)
+    if not version or struct.unpack_from("<h", metadata, version)[0] != _V5:
+        raise Invalid("body", "must have version V5 of Arrow's metadata")
+    if _field(metadata, message, _CUSTOM_METADATA):
+        raise Invalid("body", "must not have custom metadata in its messages")
+
+
+def _header(metadata: bytes) -> int:
+    """Where the table of a message's record batch is."""
+    (message,) = struct.unpack_from("<I", metadata)
+    header = _field(metadata, message, _HEADER)
+    return header + int(struct.unpack_from("<I", metadata, header)[0])
 
 
 def _field(data: bytes, table: int, number: int) -> int:

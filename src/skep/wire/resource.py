@@ -193,7 +193,7 @@ def to_row(summary: QueueSummary) -> QueueRow:
 
 
 def to_detail(
-    summary: QueueSummary, stats: QueueStats, partitions: Sequence[PartitionSummary]
+    summary: QueueSummary, stats: QueueStats, partitions: list[PartitionDetail]
 ) -> QueueDetail:
     queue = summary.queue
     return QueueDetail(
@@ -203,22 +203,23 @@ def to_detail(
         pushed=stats.pushed,
         depth=stats.depth,
         partition_count=summary.partitions,
-        partitions=[
-            PartitionDetail(
-                **partition_head_of(partition),
-                start=partition.start,
-                end=partition.end,
-                stats=to_counts(partition.counts),
-                consumed=partition.messages_consumed,
-                batches=partition.batches_consumed,
-                oldest_message=partition.first_at,
-                newest_message=partition.newest_at,
-            )
-            for partition in partitions
-        ],
+        partitions=partitions,
         totals=to_counts(summary.counts),
         consumed=summary.messages_consumed,
         batches=summary.batches_consumed,
+    )
+
+
+def to_partition_detail(partition: PartitionSummary) -> PartitionDetail:
+    return PartitionDetail(
+        **partition_head_of(partition),
+        start=partition.start,
+        end=partition.end,
+        stats=to_counts(partition.counts),
+        consumed=partition.messages_consumed,
+        batches=partition.batches_consumed,
+        oldest_message=partition.first_at,
+        newest_message=partition.newest_at,
     )
 
 

@@ -1,6 +1,5 @@
 """``GET /api/v1/status/queues``, one of them, and its messages."""
 
-from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
@@ -110,9 +109,7 @@ def to_status_row(summary: QueueSummary, lag: float | None) -> StatusQueueRow:
     )
 
 
-def to_status_detail(
-    summary: QueueSummary, partitions: Sequence[PartitionSummary]
-) -> StatusQueueDetail:
+def to_status_detail(summary: QueueSummary, partitions: list[StatusPartition]) -> StatusQueueDetail:
     queue, options = summary.queue, summary.queue.options
     return StatusQueueDetail(
         queue=StatusQueueHead(
@@ -132,7 +129,7 @@ def to_status_detail(
             consumed=summary.messages_consumed,
             batches=summary.batches_consumed,
         ),
-        partitions=[to_status_partition(each) for each in partitions],
+        partitions=partitions,
     )
 
 

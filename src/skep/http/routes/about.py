@@ -1,6 +1,7 @@
 """What the door says about itself."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from importlib.metadata import version
 
 from skep.http.access import Permission
@@ -22,29 +23,37 @@ def about_routes(routes: Sequence[Route]) -> tuple[Route, ...]:
     made = (
         _route("/openapi.json", "The OpenAPI document of this server.", _json(spec)),
         _route("/docs", "This documentation, for people.", _page(spec), "text/html"),
-        _route("/docs.css", "How it looks.", _style, "text/css"),
+        _route("/docs.css", "How it looks.", _once(lambda: _STYLE), "text/css"),
     )
     spec.update(document([*routes, *made], version=version("skep")))
     return made
 
 
 def _json(spec: dict[str, object]) -> Handler:
-    async def openapi(call: Call) -> Reply:
-        return Reply(encode(spec))
-
-    return openapi
+    return _once(lambda: Reply(encode(spec)))
 
 
 def _page(spec: dict[str, object]) -> Handler:
-    async def page(call: Call) -> Reply:
-        html = documentation(spec).encode()
-        return Reply(html, media_type=b"text/html; charset=utf-8", headers=(_POLICY,))
+    return _once(
+        lambda: Reply(
+            documentation(spec).encode(),
+            media_type=b"text/html; charset=utf-8",
+            headers=(_POLICY,),
+        )
+    )
 
-    return page
+
+_STYLE = Reply(STYLE.encode(), media_type=b"text/css; charset=utf-8")
 
 
-async def _style(call: Call) -> Reply:
-    return Reply(STYLE.encode(), media_type=b"text/css; charset=utf-8")
+def _once(make: Callable[[], Reply]) -> Handler:
+    """Always the same reply, made when it is first asked for: anybody may ask, also at length."""
+    made = cache(make)
+
+    async def answer(call: Call) -> Reply:
+        return made()
+
+    return answer
 
 
 def _route(path: str, about: str, handler: Handler, media_type: str = "application/json") -> Route:

@@ -5,12 +5,12 @@ from typing import Any
 
 from skep.core.broker import Broker
 from skep.errors import Invalid, LeaseLost
-from skep.http.access import Permission
+from skep.http.access import Permission, not_yours
 from skep.http.call import Call, Reply
 from skep.http.routing import Route
 from skep.model.address import partition_of
 from skep.model.names import LeaseId, Offset, check_lease_id
-from skep.model.operation import Settlement, Verdict
+from skep.model.operation import Settlement, Status, Verdict
 from skep.wire.ack import (
     STATUS,
     AckBatchBody,
@@ -34,19 +34,17 @@ _IN_BATCH = "acknowledgments[{}].partition_id"
 async def ack(call: Call) -> Reply:
     """Say of one message what became of it."""
     to_numbers([call.body], "partition_id")
-    return Reply(await settle_items(call.broker, [call.body], call.body.consumer_group))
+    return Reply(await settle_items(call, [call.body], call.body.consumer_group))
 
 
 async def ack_batch(call: Call) -> Reply:
     """Say of several messages what became of them, under one lease or several."""
     body: AckBatchBody = call.body
     to_numbers(body.acknowledgments, _IN_BATCH)
-    return Reply(await settle_items(call.broker, body.acknowledgments, body.consumer_group))
+    return Reply(await settle_items(call, body.acknowledgments, body.consumer_group))
 
 
-async def settle_items(
-    broker: Broker, items: Sequence[AckItem], group: str | None
-) -> Sequence[Acked]:
+async def settle_items(call: Call, items: Sequence[AckItem], group: str | None) -> Sequence[Acked]:
     """Settle items lease by lease. One that is lost takes only its own items with it."""
     by_lease: dict[str, list[int]] = {}
     for index, item in enumerate(items):
@@ -54,16 +52,18 @@ async def settle_items(
     answers: dict[int, Acked] = {}
     for lease_id, indexes in by_lease.items():
         some = {index: items[index] for index in indexes}
-        for answer in await _settle_lease(broker, lease_id, some, group):
+        for answer in await _settle_lease(call, lease_id, some, group):
             answers[answer.index] = answer
     return [answers[index] for index in range(len(items))]
 
 
 async def _settle_lease(
-    broker: Broker, lease: str, items: dict[int, AckItem], group: str | None
+    call: Call, lease: str, items: dict[int, AckItem], group: str | None
 ) -> Iterable[Acked]:
+    broker = call.broker
     try:
         lease_id = check_lease_id("leaseId", lease)
+        _check_holder(call, lease_id)
         if group is not None:
             held_by = await broker.addresses.group_of_lease(lease_id)
             if held_by not in (group, None):
@@ -140,22 +140,32 @@ def _names(broker: Broker, item: AckItem) -> tuple[str | None, str | None]:
     return broker.addresses.names(partition_of(item.partition_id)) or (None, None)
 
 
+def _check_holder(call: Call, lease_id: LeaseId) -> None:
+    """A lease of another principal is answered like one that is lost."""
+    if not call.holds(lease_id):
+        raise LeaseLost(lease_id)
+
+
 async def settle(call: Call) -> Reply:
     """Settle messages of a lease by offset, or all that it holds alike."""
     body: SettleBody = call.body
     lease_id = check_lease_id("leaseId", call.params["leaseId"])
+    _check_holder(call, lease_id)
     if body.verdicts is not None:
         done = await call.broker.settle(lease_id, to_verdicts(body.verdicts))
+    elif body.status is None:
+        raise Invalid("status", "is required, unless there are verdicts")
     elif STATUS[body.status] == "completed":
         done = await call.broker.ack(lease_id)
     else:
-        done = await call.broker.settle(lease_id, await _verdicts_on_all(call, lease_id))
+        verdicts = await _verdicts_on_all(call, lease_id, STATUS[body.status])
+        done = await call.broker.settle(lease_id, verdicts)
     return Reply(to_settled(done))
 
 
-async def _verdicts_on_all(call: Call, lease_id: LeaseId) -> list[Verdict]:
+async def _verdicts_on_all(call: Call, lease_id: LeaseId, status: Status) -> list[Verdict]:
     """The same verdict on all that a lease holds."""
-    status, error = STATUS[call.body.status], call.body.error or ""
+    error = call.body.error or ""
     held = await call.broker.addresses.all_held(lease_id)
     if not held:
         raise LeaseLost(lease_id)
@@ -165,6 +175,7 @@ async def _verdicts_on_all(call: Call, lease_id: LeaseId) -> list[Verdict]:
 async def extend(call: Call) -> Reply:
     """Keep a lease. One that is lost is a 409: Queen's clients take any 200 for a success."""
     lease_id = check_lease_id("leaseId", call.params["leaseId"])
+    _check_holder(call, lease_id)
     until = await call.broker.extend(lease_id, call.body.seconds)
     return Reply(
         Extended(
@@ -185,15 +196,22 @@ async def _queues_of_items(call: Call) -> Iterable[str]:
 
 
 async def queues_of(broker: Broker, items: Iterable[Any], field: str) -> set[str]:
-    """The queues of the partitions that items name in ``field``, as far as they exist."""
+    """The queues of the partitions that items name in ``field``, which must exist."""
     numbers = set(to_numbers(items, field))
     names = [await broker.addresses.partition(number) for number in numbers]
+    if None in names:
+        raise not_yours()
     return {found[0] for found in names if found}
 
 
 async def _queues_of_lease(call: Call) -> Iterable[str]:
     lease_id = check_lease_id("leaseId", call.params["leaseId"])
-    return await call.broker.addresses.queues_of_lease(lease_id)
+    return await queues_of_lease(call, lease_id)
+
+
+async def queues_of_lease(call: Call, lease_id: LeaseId) -> set[str]:
+    """The queues of a lease; none of one that another principal holds."""
+    return await call.broker.addresses.queues_of_lease(lease_id) if call.holds(lease_id) else set()
 
 
 async def _queues_of_settlement(call: Call) -> Iterable[str]:

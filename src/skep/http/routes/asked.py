@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from skep.errors import Invalid, MessageNotFound, PartitionNotFound
+from skep.http.access import not_yours
 from skep.http.call import Call
 from skep.model.address import address_of, partition_of
 from skep.model.message import Message
@@ -40,7 +41,9 @@ async def asked_queues(
 async def queue_of_partition(call: Call) -> Iterable[str]:
     """For a route with the id of a partition in its path."""
     found = await call.broker.addresses.partition(partition_in_path(call))
-    return () if found is None else (found[0],)
+    if found is None:
+        raise not_yours()
+    return (found[0],)
 
 
 def partition_in_path(call: Call) -> int:

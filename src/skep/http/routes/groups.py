@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from skep.core.fairness import yielding
 from skep.core.readers import Reader
 from skep.errors import Conflict, Invalid
 from skep.http.access import Permission
@@ -46,8 +47,8 @@ async def group(call: Call) -> Reply:
             queue: GroupQueue(
                 partitions=[
                     to_group_partition(lag, now)
-                    for lag in await lags.partitions(
-                        queue, name, offset=query.offset, limit=query.limit
+                    async for lag in yielding(
+                        await lags.partitions(queue, name, offset=query.offset, limit=query.limit)
                     )
                 ]
             )
@@ -63,7 +64,9 @@ async def lagging(call: Call) -> Reply:
         call.principal.sees, seconds=query.min_lag_seconds, limit=query.limit
     )
     now = _now(call)
-    return Reply([to_lagging_row(each.queue, each.group, each.lag, now) for each in places])
+    return Reply(
+        [to_lagging_row(each.queue, each.group, each.lag, now) async for each in yielding(places)]
+    )
 
 
 async def delete_group(call: Call) -> Reply:
@@ -162,11 +165,7 @@ async def seek_partition(call: Call) -> Reply:
     body: SeekBody = call.body
     queue, name, partition = (call.params[key] for key in ("queue", "group", "partition"))
     updated = await _seek(call, partition)
-    cursor = next(
-        lag.cursor
-        for lag in await call.broker.groups.lag(queue, name)
-        if lag.partition == partition
-    )
+    (lag,) = await call.broker.groups.lag(queue, name, partition=partition)
     return Reply(
         SoughtPartition(
             consumer_group=name,
@@ -177,7 +176,7 @@ async def seek_partition(call: Call) -> Reply:
             target_timestamp=in_utc(body.timestamp),
             target_offset=body.offset,
             updated=bool(updated),
-            cursor_moved_to=cursor,
+            cursor_moved_to=lag.cursor,
         )
     )
 

@@ -9,8 +9,8 @@ import msgspec
 from skep.core.journal import Selection
 from skep.core.journal_reading import Some
 from skep.core.readers import At, Reader, Start
-from skep.errors import Invalid, OutcomeUnknown, SkepError, Unavailable
-from skep.http.access import Permission
+from skep.errors import Invalid, NotFound, OutcomeUnknown, SkepError, Unavailable
+from skep.http.access import Permission, not_yours
 from skep.http.call import Call, Reply
 from skep.http.problems import status_of
 from skep.http.routing import Route, no_queue, post
@@ -47,6 +47,8 @@ async def heads(call: Call) -> Reply:
         max_rows=body.max_rows,
         max_bytes=body.max_bytes,
     )
+    if body.wait:
+        await call.authorize()
     return Reply(
         HeadsAnswer(
             heads=found.heads, first=found.first, at=found.at, end=found.end, rows=found.rows
@@ -134,7 +136,12 @@ async def _check_group(call: Call) -> None:
 
 async def reader(call: Call) -> Reply:
     """How far a group is, and how many messages lie behind it."""
-    found = await call.broker.readers.get(call.params["group"])
+    try:
+        found = await call.broker.readers.get(call.params["group"])
+    except NotFound:
+        if call.principal.restricted:
+            raise not_yours() from None
+        raise
     call.principal.check_queues(found.position.queues)
     return await _shown(call, found)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from skep.errors import NotFound
-from skep.http.access import Permission, Principal
+from skep.http.access import Permission, Principal, not_yours
 from skep.http.call import Call, Reply
 from skep.http.routing import Route, delete, every_queue, get, no_queue
 from skep.model.pipeline import PipelineRun
@@ -51,15 +51,19 @@ async def delete_run(call: Call) -> Reply:
 
 
 async def _seen(call: Call) -> PipelineRun:
-    found = await call.broker.pipelines.get(call.params["id"])
+    try:
+        found = await call.broker.pipelines.get(call.params["id"])
+    except NotFound:
+        if call.principal.restricted:
+            raise not_yours() from None
+        raise
     _check(call, found)
     return found
 
 
 def _check(call: Call, run: PipelineRun) -> None:
     if not _sees(call.principal, run):
-        call.principal.check_queues(run.queues)
-        every_queue(call)
+        raise not_yours()
 
 
 def _sees(principal: Principal, run: PipelineRun) -> bool:

@@ -47,12 +47,14 @@ def plan_pushes(operations: Sequence[WireOperation]) -> Plan:
     """The pushes. Those to one queue become one: so an id that comes twice is one message."""
     plan = Plan()
     drafts: dict[str, list[Draft]] = {}
+    numbers: dict[str, int] = {}
     for index, operation in enumerate(operations):
         if isinstance(operation, PushOperation):
             places = plan.pushes[index] = []
             for where, item in items_of(index, operation).items():
                 some = drafts.setdefault(item.queue, [])
-                places.append((where, item.queue, list(drafts).index(item.queue), len(some)))
+                number = numbers.setdefault(item.queue, len(numbers))
+                places.append((where, item.queue, number, len(some)))
                 some.append(to_draft(f"{where}.payload", item))
     plan.operations += (Push(queue, some) for queue, some in drafts.items())
     return plan
@@ -90,6 +92,7 @@ async def _plan_acks(plan: Plan, broker: Broker, body: TransactionBody) -> None:
     """Acks under one lease become one ack: what failed is judged with what was completed."""
     verdicts: dict[LeaseId, list[Verdict]] = {}
     made: list[Ack] = []
+    numbers: dict[LeaseId, int] = {}
     pushes = len(plan.operations)
     for index, operation in enumerate(body.operations):
         if isinstance(operation, AckOperation):
@@ -98,8 +101,9 @@ async def _plan_acks(plan: Plan, broker: Broker, body: TransactionBody) -> None:
             place = number, await _offset(broker, lease_id, number, operation.transaction_id)
             if lease_id not in verdicts:
                 verdicts[lease_id] = []
+                numbers[lease_id] = len(made)
                 made.append(Ack(lease_id, verdicts[lease_id]))
-            which, some = list(verdicts).index(lease_id), verdicts[lease_id]
+            which, some = numbers[lease_id], verdicts[lease_id]
             ack = f"operations[{pushes + which}].verdicts[{len(some)}]"
             plan.places |= {ack: f"operations[{index}]", f"{ack}.offset": _id_of(index)}
             some.append(Verdict(*place, STATUS[operation.status], operation.error or ""))

@@ -32,7 +32,7 @@ async def _while_connected(call: Call, asked: dict[str, Any], wait: float) -> De
     assert popping is not None
     gone = asyncio.ensure_future(_cancel_when_gone(call, popping))
     try:
-        return await call.broker.pop(**asked, wait=wait)
+        return await call.broker.pop(**asked, wait=wait, authorize=call.authorize)
     except asyncio.CancelledError:
         if not gone.done():
             raise
@@ -62,6 +62,7 @@ def _asked(call: Call) -> dict[str, Any]:
         "lease_seconds": query.lease_seconds,
         "subscription_mode": "new" if _is_new(query) else "all",
         "subscription_from": _instant(query.subscription_from),
+        "principal": call.principal.holder,
     }
     if "queue" not in call.params:
         asked |= {"namespace": query.namespace, "task": query.task}

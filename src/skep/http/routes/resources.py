@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
+from skep.core.fairness import yielding
 from skep.http.access import Permission
 from skep.http.call import Call, Reply
 from skep.http.routes.asked import asked_queue, asked_queues
@@ -29,6 +30,7 @@ from skep.wire.resource import (
     TaskRows,
     Throughput,
     to_detail,
+    to_partition_detail,
     to_partition_row,
     to_row,
     to_spread,
@@ -91,7 +93,8 @@ async def queue(call: Call) -> Reply:
         name, offset=query.offset, limit=query.limit
     )
     stats = await call.broker.queues.stats(name)
-    return Reply(to_detail(summary, stats, partitions))
+    rows = [to_partition_detail(each) async for each in yielding(partitions)]
+    return Reply(to_detail(summary, stats, rows))
 
 
 async def namespaces(call: Call) -> Reply:
@@ -133,7 +136,7 @@ async def partitions(call: Call) -> Reply:
     skip, left = query.offset, query.limit
     for config in await asked_queues(call):
         some = await insight.partitions(config.name, min_pending=query.min_depth, limit=skip + left)
-        rows += (to_partition_row(config, partition) for partition in some[skip:])
+        rows += [to_partition_row(config, each) async for each in yielding(some[skip:])]
         skip, left = max(0, skip - len(some)), query.limit - len(rows)
         if not left:
             break

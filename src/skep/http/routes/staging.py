@@ -1,8 +1,11 @@
 """The sink: rows are staged by many, and published once by one."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 
-from skep.http.access import Permission
+from skep.core.chunks import CHUNK_ROWS
+from skep.errors import Forbidden
+from skep.http.access import ANYBODY, Permission
 from skep.http.call import Call, Reply
 from skep.http.routing import Route, every_queue, no_queue
 from skep.model.staged import Stage
@@ -20,7 +23,7 @@ from skep.wire.staging import (
 
 async def stage(call: Call) -> Reply:
     query: StageQuery = call.query
-    rows = to_rows(call.body)
+    rows = await asyncio.to_thread(to_rows, call.body, most=CHUNK_ROWS)
     if call.principal.restricted:
         call.principal.check_queues({queue for queue in rows.queues or () if queue is not None})
     count = await call.broker.staging.stage(
@@ -31,6 +34,7 @@ async def stage(call: Call) -> Reply:
         rows,
         queue=query.queue,
         producer=call.principal.subject,
+        owner=_owner(call),
     )
     return Reply(StageAnswer(rows=count), 201)
 
@@ -43,7 +47,7 @@ async def commit(call: Call) -> Reply:
         body.app,
         body.version,
         stages,
-        owner=call.principal.subject,
+        owner=_owner(call),
         checkpoint=body.checkpoint,
     )
     return Reply(from_published(done))
@@ -53,7 +57,7 @@ async def abort(call: Call) -> Reply:
     body: CommitBody = call.body
     stages = to_stages(body)
     await _check_queues(call, stages)
-    await call.broker.staging.abort(body.app, body.version, stages)
+    await call.broker.staging.abort(body.app, body.version, stages, owner=_owner(call))
     return Reply(status=204)
 
 
@@ -65,6 +69,14 @@ async def app(call: Call) -> Reply:
 async def reset(call: Call) -> Reply:
     name = call.params["app"]
     return Reply(AppAnswer(app=name, version=await call.broker.staging.reset(name)))
+
+
+def _owner(call: Call) -> str | None:
+    """Who an application belongs to: nobody, if the server authenticates nobody."""
+    principal = call.principal
+    if principal.id is None and principal is not ANYBODY:
+        raise Forbidden("an application belongs to a key or a subject: the token has no 'sub'")
+    return principal.id
 
 
 async def _check_queues(call: Call, stages: Sequence[Stage]) -> None:

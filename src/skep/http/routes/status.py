@@ -1,6 +1,7 @@
 """What is there now, and what happened lately."""
 
 from skep.core.browse import MessageFilter
+from skep.core.fairness import yielding
 from skep.errors import PartitionNotFound, Unavailable
 from skep.http.access import Permission
 from skep.http.call import Call, Reply
@@ -29,6 +30,7 @@ from skep.wire.status_queue import (
     StatusQueues,
     StatusQueuesQuery,
     to_status_detail,
+    to_status_partition,
     to_status_row,
 )
 from skep.wire.summary import PartitionsPage
@@ -96,7 +98,8 @@ async def status_queue(call: Call) -> Reply:
     partitions = await call.broker.insight.queues.partitions(
         name, offset=query.offset, limit=query.limit
     )
-    return Reply(to_status_detail(summary, partitions))
+    rows = [to_status_partition(each) async for each in yielding(partitions)]
+    return Reply(to_status_detail(summary, rows))
 
 
 async def status_messages(call: Call) -> Reply:
@@ -140,7 +143,7 @@ async def buffers(call: Call) -> Reply:
 
 
 async def refresh(call: Call) -> Reply:
-    """Count everything anew, which every answer does anyway."""
+    """Tell what there is; nothing has to be refreshed, because totals are always up to date."""
     found = await call.broker.insight.queues.find(call.principal.sees)
     summaries = await call.broker.insight.queues.queues(found)
     labels = {config.namespace for config in found}, {config.task for config in found}
@@ -207,7 +210,7 @@ ROUTES = (
         handler=refresh,
         needs=Permission.ADMIN,
         queues=no_queue,
-        about="Count everything anew; every other answer does so by itself.",
+        about="Tell what there is. Totals are always up to date, with or without it.",
         answer=Refresh,
     ),
 )

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import msgspec
 
 from skep.core.streams import CycleAck, Query
-from skep.errors import Conflict, Invalid, NotFound, QueryChanged
-from skep.http.access import Permission
+from skep.errors import Conflict, Invalid, LeaseLost, NotFound, QueryChanged
+from skep.http.access import Permission, not_yours
 from skep.http.call import Call, Reply
 from skep.http.problems import status_of
 from skep.http.routes.push import places_of
@@ -109,7 +109,7 @@ async def cycle(call: Call) -> Reply:
             number,
             state=[_state(index, body) for index in range(len(body.state_ops))],
             pushes=list(pushes.values()),
-            ack=_ack(body),
+            ack=_ack(call),
             producer=call.principal.subject,
         )
     except Invalid as error:
@@ -145,11 +145,15 @@ def _pushes(items: Iterable[PushItem]) -> dict[str, Push]:
     }
 
 
-def _ack(body: CycleBody) -> CycleAck | None:
+def _ack(call: Call) -> CycleAck | None:
+    body: CycleBody = call.body
     if body.ack is None:
         return None
+    lease_id = check_lease_id("ack.leaseId", body.ack.lease_id)
+    if not call.holds(lease_id):
+        raise LeaseLost(lease_id)
     return CycleAck(
-        lease_id=check_lease_id("ack.leaseId", body.ack.lease_id),
+        lease_id=lease_id,
         transaction_id=body.ack.transaction_id,
         status=STATUS[body.ack.status],
         error=body.ack.error or "",
@@ -192,7 +196,7 @@ def _queues_of_query(call: Call) -> Iterable[str]:
 async def _queue_of_partition(call: Call) -> Iterable[str]:
     found = await call.broker.addresses.partition(partition_of(call.body.partition_id))
     if found is None:
-        raise Invalid("partition_id", "is not the id of a partition")
+        raise not_yours()
     return {found[0]}
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from skep.errors import Invalid
-from skep.http.access import Permission
+from skep.http.access import Permission, not_yours
 from skep.http.call import Call, Reply
 from skep.http.routes.asked import find_message, message_in_path, queue_of_partition
 from skep.http.routing import get, no_queue, post
@@ -116,7 +116,9 @@ def _partition(body: TraceBody) -> int:
 
 async def _queue_of_body(call: Call) -> Iterable[str]:
     found = await call.broker.addresses.partition(_partition(call.body))
-    return () if found is None else (found[0],)
+    if found is None:
+        raise not_yours()
+    return (found[0],)
 
 
 ROUTES = (

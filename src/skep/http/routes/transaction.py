@@ -1,23 +1,23 @@
 """Transactions: pushes, acks and extensions together or not at all."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from uuid import UUID, uuid4
 
 import msgspec
 
 from skep.core.transact import fingerprint_of
-from skep.errors import Conflict, Invalid, NotFound, SkepError
+from skep.errors import Conflict, Invalid, KeyReused, LeaseLost, NotFound, SkepError
 from skep.http.access import Permission
 from skep.http.call import Call, Reply
 from skep.http.problems import status_of
-from skep.http.routes.ack import queues_of
+from skep.http.routes.ack import queues_of, queues_of_lease
 from skep.http.routes.plan import Plan, add_acks, items_of, plan_pushes
 from skep.http.routing import Route
 from skep.model.address import partition_id
 from skep.model.change import IdempotencyKey
 from skep.model.message import Receipt
-from skep.model.names import Offset, check_lease_id
+from skep.model.names import LeaseId, Offset, check_lease_id, check_transaction_id
 from skep.model.operation import Push, Transaction
 from skep.wire.ack import to_settled
 from skep.wire.problem import to_problem
@@ -44,28 +44,50 @@ async def transact(call: Call) -> Reply:
     """Do all of it or nothing. What the state forbids is answered, not rejected: clients ask so."""
     body: TransactionBody = call.body
     _check_permissions(call)
-    key = _key_of(body)
+    key = _key_of(call)
     pushes = plan_pushes(body.operations)
     if key is not None and (earlier := await _find(call, key, pushes)):
         return Reply(earlier)
     if pushes.operations:
         await call.broker.maintenance.check_normal()
     try:
+        _check_holder(call)
         plan = await add_acks(pushes, call.broker, body)
         return Reply(await _do(call, key, plan))
     except (Conflict, NotFound) as error:
         # What stands against it may be that it was applied at another server meanwhile.
         if key is not None and (earlier := await _find(call, key, pushes)):
             return Reply(earlier)
-        return Reply(_failed(error))
+        return Reply(_failed(body, error))
 
 
-def _key_of(body: TransactionBody) -> IdempotencyKey | None:
-    """The key, with a fingerprint of the request as it was sent."""
-    if body.idempotency_key is None:
+def _check_holder(call: Call) -> None:
+    """A lease of another principal is answered like one that is lost."""
+    for lease_id in _leases(call.body):
+        if not call.holds(lease_id):
+            raise LeaseLost(lease_id)
+
+
+def _leases(body: TransactionBody) -> Iterator[LeaseId]:
+    for index, operation in enumerate(body.operations):
+        if not isinstance(operation, PushOperation) and operation.lease_id:
+            yield check_lease_id(f"operations[{index}].leaseId", operation.lease_id)
+    for lease in body.required_leases:
+        yield check_lease_id("requiredLeases", lease)
+
+
+def _key_of(call: Call) -> IdempotencyKey | None:
+    """The key, with a fingerprint of the request as it was sent.
+
+    Every principal has its own keys: one must not take those of another, nor learn of them.
+    """
+    name = call.body.idempotency_key
+    if name is None:
         return None
-    fingerprint = fingerprint_of(msgspec.json.encode(body))
-    return IdempotencyKey(name=body.idempotency_key, fingerprint=fingerprint)
+    check_transaction_id("idempotencyKey", name)
+    if call.principal.id is not None:
+        name = fingerprint_of(f"{call.principal.id} {name}".encode()).hex()
+    return IdempotencyKey(name=name, fingerprint=fingerprint_of(msgspec.json.encode(call.body)))
 
 
 async def _find(call: Call, key: IdempotencyKey, plan: Plan) -> TransactionAnswer | None:
@@ -74,7 +96,7 @@ async def _find(call: Call, key: IdempotencyKey, plan: Plan) -> TransactionAnswe
         pushes = [each for each in plan.operations if isinstance(each, Push)]
         done = await call.broker.find_transaction(key, pushes)
     except Conflict as error:
-        return _failed(error)
+        return _failed(call.body, error)
     if done is None:
         return None
     memo = msgspec.msgpack.decode(done.memo, type=_Memo) if done.memo else _Memo(uuid4(), {})
@@ -162,7 +184,9 @@ def _acked(
     )
 
 
-def _failed(error: SkepError) -> TransactionAnswer:
+def _failed(body: TransactionBody, error: SkepError) -> TransactionAnswer:
+    if isinstance(error, KeyReused):
+        error = KeyReused(body.idempotency_key or "")
     return TransactionAnswer(
         transaction_id=uuid4(),
         success=False,
@@ -175,7 +199,6 @@ def _failed(error: SkepError) -> TransactionAnswer:
 async def _queues(call: Call) -> Iterable[str]:
     """Every queue that any of the operations touches."""
     body: TransactionBody = call.body
-    addresses = call.broker.addresses
     touched: set[str] = set()
     for index, operation in enumerate(body.operations):
         where = f"operations[{index}]"
@@ -185,12 +208,12 @@ async def _queues(call: Call) -> Iterable[str]:
             touched |= await queues_of(call.broker, [operation], f"{where}.partition_id")
         else:
             lease_id = check_lease_id(f"{where}.leaseId", operation.lease_id)
-            touched |= await addresses.queues_of_lease(lease_id)
+            touched |= await queues_of_lease(call, lease_id)
         if isinstance(operation, SettleOperation):
             named = operation.verdicts or ()
             touched |= await queues_of(call.broker, named, where + ".verdicts[{}].partition_id")
     for lease in body.required_leases:
-        touched |= await addresses.queues_of_lease(check_lease_id("requiredLeases", lease))
+        touched |= await queues_of_lease(call, check_lease_id("requiredLeases", lease))
     return touched
 
 

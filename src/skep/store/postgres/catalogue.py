@@ -54,14 +54,32 @@ class CatalogueRows(NewsRows):
         database = await self._db()
         return list(map(rows.to_queue, await database.fetch_all("queues")))
 
-    async def partitions(self, queue: int) -> Iterable[Partition]:
+    async def queue(self, number: int) -> Queue | None:
         database = await self._db()
-        return list(map(rows.to_partition, await database.fetch_all("partitions", queue)))
+        found = await database.fetch("queue", number)
+        return rows.to_queue(found[0]) if found else None
 
-    async def consumers(self, queue: int) -> Iterable[StoredConsumer]:
+    async def partitions(
+        self, queue: int, *, after: Partition | None = None, limit: int | None = None
+    ) -> Iterable[Partition]:
         database = await self._db()
-        found = await database.fetch_all("consumers", queue)
-        return [StoredConsumer(row[0], row[1], rows.to_consumer(row[2:])) for row in found]
+        number = after.number if after else -1
+        found = await database.fetch_all("partitions", queue, number, limit)
+        return list(map(rows.to_partition, found))
+
+    async def consumers(
+        self, queue: int, partitions: Sequence[int] | None = None
+    ) -> Iterable[StoredConsumer]:
+        database = await self._db()
+        if partitions is None:
+            found = await database.fetch_all("consumers", queue)
+        else:
+            found = await database.fetch_all("consumers_of", queue, list(partitions))
+        return list(map(_to_stored, found))
+
+    async def group_states(self, queue: int, group: str) -> Sequence[StoredConsumer]:
+        database = await self._db()
+        return list(map(_to_stored, await database.fetch_all("group_states", queue, group)))
 
     async def subscriptions(self, queue: int) -> list[Subscription]:
         database = await self._db()
@@ -93,3 +111,7 @@ class CatalogueRows(NewsRows):
             return None, Happened(queues=(queue,))
 
         await self._write_and_tell(work)
+
+
+def _to_stored(row: asyncpg.Record) -> StoredConsumer:
+    return StoredConsumer(row[0], row[1], rows.to_consumer(row[2:]))

@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from random import random
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import asyncpg
 
@@ -17,6 +18,7 @@ from skep.store.postgres.transaction import Work, transact
 
 T = TypeVar("T")
 
+_HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(:\d*)?")
 _log = logging.getLogger("skep.store")
 
 READERS = 4
@@ -223,6 +225,11 @@ def split_url(url: str) -> tuple[str, bool]:
     With ``?pooled=yes`` each transaction may run on another connection, which others use too:
     nothing that is prepared or set on one may be expected, or left behind.
     """
+    hosts = urlsplit(url).netloc.rpartition("@")[2].split(",")
+    if not all(map(_HOST.fullmatch, hosts)):
+        # Without the URL: what is taken for a port may be a part of the password.
+        reason = "is not a valid URL; write / : @ and # in a password as %2F %3A %40 and %23"
+        raise Invalid("store", reason)
     address, _, options = url.partition("?")
     query = dict(parse_qsl(options, keep_blank_values=True))
     pooled = query.pop("pooled", "no")

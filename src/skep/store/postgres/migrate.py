@@ -1,22 +1,43 @@
 """The schema, in numbered steps that are never edited once they are released.
 
-Each step is one transaction, under a lock that ends with it: two servers that start at once wait
-for each other, also behind a pooler. What was applied is recorded with the checksum of its text.
+All pending steps are one transaction, under a lock that ends with it: two servers that start at
+once wait for each other, also behind a pooler. What was applied is recorded with the checksum of
+its text.
+
+A statement that waits for a table's lock makes every later request for the table wait behind it.
+So a migration waits for a lock only briefly, gives up what it holds, and tries again later.
 """
 
+import asyncio
 import hashlib
+import logging
 import re
+import time
 from collections.abc import Sequence
 from datetime import datetime
 from importlib import resources
+from random import random
 from typing import NamedTuple
 
 import asyncpg
 
-from skep.errors import Corrupted
+from skep.errors import Corrupted, Invalid, Unavailable
 from skep.store.postgres.sql import QUERIES
 
 _SECONDS = 3600
+PATIENCE_SECONDS = 60.0
+"""How long a migration is tried again while others hold locks on the tables."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0
+_NAMED = 5
+"""How many of the relations of somebody else an error names."""
+_TAKEN = (
+    asyncpg.DuplicateTableError,
+    asyncpg.DuplicateFunctionError,
+    asyncpg.DuplicateObjectError,
+    asyncpg.WrongObjectTypeError,
+)
+"""A name that a migration needs is taken."""
+_log = logging.getLogger("skep.store")
 _NAME = re.compile(r"(\d{4})_([a-z_]+)\.sql")
 
 
@@ -52,10 +73,16 @@ MIGRATIONS = load()
 async def status(
     connection: asyncpg.Connection, known: Sequence[Migration] = MIGRATIONS
 ) -> list[Status]:
-    """All that this version knows; raises ``Corrupted`` if the schema is not one of its own."""
+    """All migrations that this version knows.
+
+    Raises ``Corrupted`` if a newer or a changed version made the schema, and ``Invalid`` if another
+    program did.
+    """
     applied: list[asyncpg.Record] = []
     if await connection.fetchval(QUERIES["has_migrations"]):
         applied = await connection.fetch(QUERIES["applied_migrations"])
+    else:
+        _check_empty(await connection.fetch(QUERIES["foreign_relations"]))
     _check(applied, known)
     times = {number: applied_at for number, _, _, applied_at in applied}
     return [Status(migration, times.get(migration.number)) for migration in known]
@@ -68,30 +95,66 @@ async def pending(
 
 
 async def apply(
-    connection: asyncpg.Connection, known: Sequence[Migration] = MIGRATIONS
+    connection: asyncpg.Connection,
+    known: Sequence[Migration] = MIGRATIONS,
+    *,
+    patience: float = PATIENCE_SECONDS,
 ) -> list[Migration]:
-    """Apply what is pending, in order; returns what that was."""
-    done: list[Migration] = []
+    """Apply what is pending, in order, all of it or nothing; returns what that was."""
     if not await pending(connection, known):
-        return done
-    while migration := await _apply_next(connection, known):
-        done.append(migration)
-    return done
+        return []
+    deadline, pause = time.monotonic() + patience, FIRST_PAUSE
+    while True:
+        try:
+            return await _apply_pending(connection, known)
+        except asyncpg.LockNotAvailableError as error:
+            holders = await connection.fetchval(QUERIES["lock_holders"])
+            if time.monotonic() + pause > deadline:
+                raise Unavailable(
+                    f"the schema queen cannot be migrated: its tables are locked by {holders}; "
+                    "end that transaction, or wait for it"
+                ) from error
+            _log.warning("migration waits for a lock held by %s; retry in %.1f s", holders, pause)
+            await asyncio.sleep(pause * (0.5 + random() / 2))
+            pause = min(2 * pause, LONGEST_PAUSE)
 
 
-async def _apply_next(
+async def _apply_pending(
     connection: asyncpg.Connection, known: Sequence[Migration]
-) -> Migration | None:
+) -> list[Migration]:
     async with connection.transaction():
         await connection.execute(QUERIES["wait_for_migrations"])
         await connection.execute(QUERIES["lock_migrations"], timeout=_SECONDS)
+        migrations = await pending(connection, known)
+        await connection.execute(QUERIES["wait_briefly_for_tables"])
         await connection.execute(QUERIES["create_migrations"])
-        migration = next(iter(await pending(connection, known)), None)
-        if migration is not None:
-            await connection.execute(migration.statements, timeout=_SECONDS)
+        for migration in migrations:
+            await _run(connection, migration)
             recorded = migration.number, migration.name, migration.checksum
             await connection.execute(QUERIES["put_migration"], *recorded)
-        return migration
+        return migrations
+
+
+async def _run(connection: asyncpg.Connection, migration: Migration) -> None:
+    try:
+        await connection.execute(migration.statements, timeout=_SECONDS)
+    except _TAKEN as error:
+        raise Invalid(
+            "store",
+            f"the schema queen holds what Skep did not create: {error}; "
+            "nothing was written; use another database",
+        ) from error
+
+
+def _check_empty(found: list[asyncpg.Record]) -> None:
+    if found:
+        names = ", ".join(row[0] for row in found[:_NAMED])
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        raise Invalid(
+            "store",
+            f"the database has a schema queen that Skep did not create, with {names}{more}; "
+            "nothing was written; use another database",
+        )
 
 
 def _check(applied: list[asyncpg.Record], known: Sequence[Migration]) -> None:

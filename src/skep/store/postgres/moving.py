@@ -73,8 +73,6 @@ class MovingRows(RemovingRows, LetterRows, TraceRows, EntryRows):
 
 async def _load_log(connection: asyncpg.Connection, load: Load) -> None:
     for queue in load.queues:
-        # It may come once more, changed.
-        await connection.execute(QUERIES["delete_queue"], queue.number)
         await connection.execute(QUERIES["load_queue"], *_from_queue(queue))
     await put(connection, "load_partitions", list(map(_from_partition, load.partitions)))
     if load.segments:

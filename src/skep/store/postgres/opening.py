@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 
 import asyncpg
 
@@ -12,7 +13,9 @@ from skep.store.postgres.clock import DatabaseClock
 from skep.store.postgres.database import Database, split_url
 from skep.store.postgres.lane import Lane
 from skep.store.postgres.migrate import apply
+from skep.store.postgres.ownerless import check_ownerless
 from skep.store.postgres.sql import QUERIES
+from skep.store.protocol import Gauge
 
 _log = logging.getLogger("skep.store")
 
@@ -23,6 +26,8 @@ class Opening:
     A store is made without waiting for anything, so it is opened by the first who asks it for
     something, and by the next one if that failed.
     """
+
+    failure: str | None = None
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
         split_url(url)  # a URL that cannot be right is refused now, not when it is needed
@@ -51,14 +56,17 @@ class Opening:
         database = Database(self._url)
         try:
             await database.read(apply)
+            await database.read(check_ownerless)
             await database.write(self._lane.take)
             await database.read(self._look_at_the_clock)
-            await self._tidy(database)
         except BaseException:
             await database.close()
             raise
         self.lane = self._lane.number
         return database
+
+    def gauges(self) -> Sequence[Gauge]:
+        return ()
 
     @property
     def history(self) -> str:
@@ -69,9 +77,6 @@ class Opening:
         database.accept(history)
         # What our lane told may not have been told.
         await database.write(self._lane.take)
-
-    async def _tidy(self, database: Database) -> None:
-        """Finish what a crash interrupted. The kinds of rows that need it add their own."""
 
     async def _look_at_the_clock(self, connection: asyncpg.Connection) -> None:
         asked_at = self._told.steady()

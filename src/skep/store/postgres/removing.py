@@ -1,16 +1,16 @@
 """How messages, partitions and queues leave PostgreSQL: in steps that hold nobody up."""
 
 from collections.abc import Iterable
-from functools import partial
 
 import asyncpg
 
 from skep.model.names import MAX_NUMBER, Instant, Offset
 from skep.model.news import Cut, Happened
 from skep.model.queue import Removal
+from skep.store.clock import Clock
 from skep.store.postgres import rows
-from skep.store.postgres.database import Database
 from skep.store.postgres.log import LogRows
+from skep.store.postgres.purge import Purger
 from skep.store.postgres.sql import QUERIES
 from skep.store.postgres.text import from_texts, hash_of
 from skep.store.protocol import Truncation
@@ -20,6 +20,10 @@ STEP = 100
 
 
 class RemovingRows(LogRows):
+    def __init__(self, url: str, *, clock: Clock | None = None) -> None:
+        super().__init__(url, clock=clock)
+        self._purger = Purger()
+
     async def truncate(
         self, queue: int, partition: int, before: Offset, *, kind: str
     ) -> Truncation:
@@ -48,8 +52,8 @@ class RemovingRows(LogRows):
             return False
 
         async def work(connection: asyncpg.Connection) -> tuple[bool, Happened]:
-            await connection.fetch(QUERIES["lock_partition"], partition, queue)
-            done = await _blank(connection, partition, offset)
+            known = await connection.fetch(QUERIES["lock_partition"], partition, queue)
+            done = await _blank(connection, partition, offset) if known else False
             return done, Happened(blanked=(partition,) if done else ())
 
         return await self._write_and_tell(work)
@@ -74,42 +78,10 @@ class RemovingRows(LogRows):
             existed = bool(await connection.fetch(QUERIES["delete_queue"], queue))
             return existed, Happened(queues=(queue,) if existed else ())
 
-        existed = await self._write_and_tell(work)
-        await self._tidy(await self._db())
-        return existed
+        return await self._write_and_tell(work)
 
-    async def _tidy(self, database: Database) -> None:
-        """Remove what belongs to queues that are gone: deleted just now, or before a crash, or
-        by an operator's hand."""
-        while ownerless := await database.fetch_all("ownerless_partitions", STEP):
-            for number, queue in ownerless:
-                await _purge(database, number, queue)
-        for (queue,) in await database.fetch_all("ownerless_segments"):
-            while await database.write(partial(_drop_segments, queue)):
-                pass
-        while await database.write(_drop_ownerless):
-            pass
-
-
-async def _drop_segments(queue: int, connection: asyncpg.Connection) -> int:
-    return len(await connection.fetch(QUERIES["delete_ownerless_segments"], queue, STEP))
-
-
-async def _drop_ownerless(connection: asyncpg.Connection) -> int:
-    gone: int = await connection.fetchval(QUERIES["delete_ownerless"], 10 * STEP)
-    return gone
-
-
-async def _purge(database: Database, partition: int, queue: int) -> None:
-    async def work(connection: asyncpg.Connection) -> int:
-        await connection.fetch(QUERIES["lock_partition"], partition, queue)
-        gone = await _drop_oldest(connection, partition, 0, MAX_NUMBER)
-        if not gone:
-            await connection.execute(QUERIES["delete_partition"], partition)
-        return gone
-
-    while await database.write(work):
-        pass
+    async def purge(self) -> bool:
+        return await self._purger.step(await self._db())
 
 
 async def _drop_oldest(

@@ -15,6 +15,7 @@ from skep.store.postgres.moving import MovingRows
 from skep.store.postgres.news import encode, happened_in, tell
 from skep.store.postgres.outbox import OutboxRows
 from skep.store.postgres.recent import Recent, write_at_once
+from skep.store.postgres.sql import QUERIES
 from skep.store.postgres.writing import write
 from skep.store.protocol import StoreStats
 from skep.store.round import judge
@@ -80,9 +81,20 @@ class PostgresStore(MovingRows, OutboxRows):
         spaces = [space for space, _ in round_.entries]
         happened = happened_in(changes, outcomes, segments, spaces)
         told = await tell(connection, self._lane, happened)
+        if told is None and not known.needs.partitions and Applied in map(type, outcomes):
+            await self._wait_for_standby(connection)
         # If it is not committed in the end, all of it is forgotten.
         self._recent.learn(round_, known.subscriptions)
         return Commit(outcomes, segments), told
+
+    async def _wait_for_standby(self, connection: asyncpg.Connection) -> None:
+        """Let COMMIT wait for the synchronous standby, if there is one, though nothing was written.
+
+        What it has read may be at the primary only. A lock on the row of the lane is a write. While
+        a commit before it waits for the standby, it gets no lock, and leaves no connection behind.
+        """
+        if await connection.fetchval(QUERIES["has_synchronous_standby"]):
+            await self._lane.lock(connection)
 
     async def accept_history(self, history: str) -> None:
         self._recent.forget()

@@ -15,6 +15,9 @@ from skep.store.postgres.sql import QUERIES
 from skep.store.postgres.text import hash_of, to_text
 from skep.store.round import Round
 
+_STEP = 10_000
+"""Rows of one statement: its parameters are kept in memory as a whole."""
+
 
 async def write(
     connection: asyncpg.Connection, round_: Round, segments: list[Segment], known: Known
@@ -104,10 +107,11 @@ async def insert_consumers(connection: asyncpg.Connection, new: Sequence[Sequenc
     if not new:
         return
     places = [f"{queue}/{partition}/{group}" for queue, group, partition, *_ in new]
-    await connection.fetch(QUERIES["lock_first_consumers"], sorted(places))
-    made = await connection.fetch(QUERIES["insert_consumers"], list(new))
-    if len(made) != len(new):
-        raise Raced("a consumer's row was made by another server")
+    await connection.fetch(QUERIES["lock_first_consumers"], places)
+    for start in range(0, len(new), _STEP):
+        some = list(new[start : start + _STEP])
+        if len(await connection.fetch(QUERIES["insert_consumers"], some)) != len(some):
+            raise Raced("a consumer's row was made by another server")
 
 
 async def _put_letters(connection: asyncpg.Connection, round_: Round) -> None:

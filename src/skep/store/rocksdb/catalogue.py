@@ -1,7 +1,10 @@
 """Queues, partitions, consumers and subscriptions in RocksDB."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
 
 import msgspec
 from rocksdict import WriteBatch
@@ -20,6 +23,12 @@ _consumer = Decoder(Consumer)
 _subscription = Decoder(Subscription)
 
 
+_SPARSE = 10
+"""Partitions whose numbers are further apart than this on average are read one by one."""
+
+_STEP = 500
+"""States that are encoded at a time."""
+
 RECENT = 10_000
 """Partitions written last that are kept in memory: those that are pushed to all the time."""
 
@@ -36,9 +45,15 @@ class CatalogueRows(Rows):
         }
 
     async def put_queue(self, queue: Queue, *, replace: bool = True) -> Queue:
+        stored, is_written = await self._outlasting_stalls(partial(self._put_queue, queue, replace))
+        if is_written:
+            await self._db.sync()
+        return stored
+
+    def _put_queue(self, queue: Queue, replace: bool) -> tuple[Queue, bool]:
         known = next((q for q in self._queues.values() if q.name == queue.name), None)
         if known and not replace:
-            return known
+            return known, False
         queue = msgspec.structs.replace(
             queue,
             number=known.number if known else self.next_number(),
@@ -49,11 +64,13 @@ class CatalogueRows(Rows):
         batch.put(keys.queue_key(queue.number), encode(queue))
         self._write(batch)
         self._queues[queue.number] = queue
-        await self._db.sync()
-        return queue
+        return queue, True
 
     async def create_partitions(self, queue: int, names: Sequence[str]) -> list[Partition]:
         """Not synced: the log of writes keeps its order, so the append that follows makes it so."""
+        return await self._outlasting_stalls(partial(self._create_partitions, queue, names))
+
+    def _create_partitions(self, queue: int, names: Sequence[str]) -> list[Partition]:
         if queue not in self._queues:
             return []
         made: dict[str, Partition] = {}
@@ -78,34 +95,70 @@ class CatalogueRows(Rows):
     async def queues(self) -> list[Queue]:
         return list(self._queues.values())
 
-    async def partitions(self, queue: int) -> Iterable[Partition]:
+    async def queue(self, number: int) -> Queue | None:
+        return self._queues.get(number)
+
+    async def partitions(
+        self, queue: int, *, after: Partition | None = None, limit: int | None = None
+    ) -> Iterable[Partition]:
         if queue not in self._queues:
             return ()
-        return self._read_partitions(queue)
+        return islice(self._read_partitions(queue, after.number if after else -1), limit)
 
-    async def consumers(self, queue: int) -> Iterable[StoredConsumer]:
-        prefix = b"c" + keys.pack(queue)
+    async def consumers(
+        self, queue: int, partitions: Sequence[int] | None = None
+    ) -> Iterable[StoredConsumer]:
+        if queue not in self._queues:
+            return ()
+        if partitions is None:
+            prefix = b"c" + keys.pack(queue)
+            return self._read_consumers(prefix, keys.after(prefix))
+        if max(partitions) - min(partitions) > _SPARSE * len(partitions):
+            ranges = [(number, number) for number in partitions]
+        else:
+            ranges = [(min(partitions), max(partitions))]
+        wanted = set(partitions)
         return (
-            StoredConsumer(*keys.consumer_place(key), _consumer(value))
-            for key, value in self._db.scan(prefix, keys.after(prefix))
+            consumer
+            for first, last in ranges
+            for consumer in self._read_consumers(
+                keys.consumer_key(queue, first, ""), keys.consumer_key(queue, last + 1, "")
+            )
+            if consumer.partition in wanted
         )
 
+    async def group_states(self, queue: int, group: str) -> Sequence[StoredConsumer]:
+        return [each for each in await self.consumers(queue) if each.group == group]
+
     async def subscriptions(self, queue: int) -> list[Subscription]:
+        if queue not in self._queues:
+            return []
         prefix = b"g" + keys.pack(queue)
         return [_subscription(value) for _, value in self._db.scan(prefix, keys.after(prefix))]
 
     async def subscribe(
         self, subscription: Subscription, consumers: Sequence[StoredConsumer]
     ) -> bool:
+        states: list[tuple[bytes, bytes]] = []
+        for index, (partition, group, state) in enumerate(consumers, 1):
+            key = keys.consumer_key(subscription.queue, partition, group)
+            states.append((key, encode(state)))
+            if index % _STEP == 0:
+                await asyncio.sleep(0)
+        is_new = await self._outlasting_stalls(partial(self._subscribe, subscription, states))
+        if is_new:
+            await self._db.sync()
+        return is_new
+
+    def _subscribe(self, subscription: Subscription, states: Sequence[tuple[bytes, bytes]]) -> bool:
         place = keys.subscription_key(subscription.queue, subscription.group)
         if self._db.get(place) is not None or subscription.queue not in self._queues:
             return False
         batch = WriteBatch(raw_mode=True)
-        for partition, group, state in consumers:
-            batch.put(keys.consumer_key(subscription.queue, partition, group), encode(state))
+        for key, state in states:
+            batch.put(key, state)
         batch.put(place, encode(subscription))
         self._write(batch)
-        await self._db.sync()
         return True
 
     async def delete_group(self, queue: int, group: str) -> None:
@@ -132,16 +185,26 @@ class CatalogueRows(Rows):
         return known if known and known.queue == queue else None
 
     def subscription(self, queue: int, group: str) -> Subscription | None:
+        if queue not in self._queues:
+            return None
         value = self._db.get(keys.subscription_key(queue, group))
         return None if value is None else _subscription(value)
 
     def consumer(self, queue: int, partition: int, group: str) -> Consumer | None:
+        if queue not in self._queues:
+            return None
         value = self._db.get(keys.consumer_key(queue, partition, group))
         return None if value is None else _consumer(value)
 
-    def _read_partitions(self, queue: int) -> Iterator[Partition]:
-        prefix = b"p" + keys.pack(queue)
-        return (_partition(value) for _, value in self._db.scan(prefix, keys.after(prefix)))
+    def _read_partitions(self, queue: int, after: int = -1) -> Iterator[Partition]:
+        lower, upper = keys.partition_key(queue, after + 1), keys.after(b"p" + keys.pack(queue))
+        return (_partition(value) for _, value in self._db.scan(lower, upper))
+
+    def _read_consumers(self, lower: bytes, upper: bytes) -> Iterator[StoredConsumer]:
+        return (
+            StoredConsumer(*keys.consumer_place(key), _consumer(value))
+            for key, value in self._db.scan(lower, upper)
+        )
 
     def _put_partition(self, batch: WriteBatch, partition: Partition) -> None:
         batch.put(keys.partition_key(partition.queue, partition.number), encode(partition))

@@ -51,6 +51,11 @@ def encode(segment: Segment) -> bytes:
     return _PREFIX.pack(VERSION, present, 0, zlib.crc32(rest, present)) + rest
 
 
+def has_trace_ids(value: bytes) -> bool:
+    """Whether an encoded segment has trace ids; nothing else of it is looked at."""
+    return len(value) > 1 and bool(value[1] & _TRACE_IDS)
+
+
 def decode(key: bytes, value: bytes) -> Segment:
     partition, start = unpack_pair(key)
     if len(value) < _HEADER.size:

@@ -1,14 +1,27 @@
 """The few calls of RocksDB that the store is made of, and what happens when one fails."""
 
+import asyncio
 import logging
+import time
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 from weakref import WeakSet
 
-from rocksdict import AccessType, Checkpoint, Rdict, ReadOptions, WriteBatch
+from rocksdict import AccessType, Checkpoint, Rdict, ReadOptions, WriteBatch, WriteOptions
 
-from skep.errors import Closed, Corrupted, Invalid, OutcomeUnknown, StoreFailed, Unavailable
+from skep.errors import (
+    Closed,
+    Corrupted,
+    Invalid,
+    OutcomeUnknown,
+    SkepError,
+    StoreFailed,
+    StoreFull,
+    StoreStalled,
+    Unavailable,
+)
+from skep.store.protocol import Gauge
 from skep.store.rocksdb.guard import (
     ADVICE,
     Synced,
@@ -16,15 +29,20 @@ from skep.store.rocksdb.guard import (
     check_tables,
     close_to_others,
     holds_a_store,
+    sync_logs,
 )
 from skep.store.rocksdb.keys import about
 from skep.store.rocksdb.lock import DirectoryLock
 from skep.store.rocksdb.options import database_options, segment_options
+from skep.store.rocksdb.pressure import gauges_of
 from skep.store.rocksdb.syncer import Syncer
 
 _log = logging.getLogger("skep.store")
 Entries: TypeAlias = Generator[tuple[bytes, bytes], None, None]
-_NOT_DAMAGE = ("LOCK:", "Permission denied", "No space left", "Too many open files", "Read-only")
+_STALL = "Write stall"
+_PAUSE = 0.002
+_NO_SPACE = "No space left"
+_NOT_DAMAGE = ("LOCK:", "Permission denied", _NO_SPACE, "Too many open files", "Read-only")
 
 
 class Database:
@@ -33,6 +51,13 @@ class Database:
     ``flush_wal`` gives the interpreter away while the disk works, which ``write`` with
     ``sync`` does not. After a write or a sync has failed, nobody can know what is on
     disk, so nothing more is written: recovery, at the next start, decides.
+
+    A full disk is the exception, because RocksDB does not apply a batch that it could not append
+    to its log. It refuses writes, looks every five seconds whether there is space, and then
+    flushes what it has in memory and begins a new log.
+
+    A write stall would block the thread and, because ``write`` keeps the interpreter, every other
+    thread too. So once ``refuse_stalls`` was called such a write raises ``StoreStalled`` instead.
     """
 
     def __init__(self, path: Path) -> None:
@@ -51,6 +76,8 @@ class Database:
         self._syncer = Syncer(self._sync)
         self._scans = WeakSet[Entries]()
         self._failure: str | None = None
+        self._is_full = False
+        self._is_stalled = False
         self._closed = False
 
     def _open(self, path: Path) -> None:
@@ -125,7 +152,28 @@ class Database:
         try:
             self._db.write(batch)
         except Exception as error:
-            raise self._failed(error) from error
+            raise self._refused(error) from error
+
+    def refuse_stalls(self) -> None:
+        """From now on a write that would have to wait for RocksDB raises ``StoreStalled``."""
+        options = WriteOptions()
+        options.no_slowdown = True
+        self._db.set_write_options(options)
+
+    async def outlast_stall(self, until: float) -> None:
+        """Wait for the end of a write stall until a time of the monotonic clock.
+
+        If it goes on, raise ``StoreStalled``, and refuse writes at once until it has ended.
+        """
+        while not self._is_stalled:
+            await asyncio.sleep(_PAUSE)
+            self._check_open()
+            if not self._writes_stopped():
+                return
+            if time.monotonic() >= until:
+                self._is_stalled = True
+                _log.warning("write stall, refusing writes path=%s %s", self.path, self._state())
+        raise StoreStalled
 
     async def sync(self) -> None:
         """Make durable what has been written."""
@@ -136,17 +184,57 @@ class Database:
 
     def _sync(self) -> None:
         number = self._db.latest_sequence_number()
-        self._db.flush_wal(True)
+        if self._is_full:
+            # After an append that failed, RocksDB refuses to sync what it appended before, and a
+            # sync that it refused would keep it from resuming.
+            sync_logs(self.path)
+        else:
+            self._db.flush_wal(True)
         self._synced.note(number)
 
     def check(self) -> None:
-        """Raise if nothing can be written any more."""
+        """Raise if nothing can be written. After the disk was full, try whether it still is."""
         self._check_open()
+        if self._is_full:
+            self._try_again()
+        if self._is_stalled:
+            self._check_stall()
         if self._failure is not None:
             raise StoreFailed(self._failure)
 
+    @property
+    def failure(self) -> str | None:
+        return self._failure
+
+    def _try_again(self) -> None:
+        try:
+            self._db.write(WriteBatch(raw_mode=True))
+        except Exception as error:
+            raise self._refused(error) from error
+        self._is_full = False
+        _log.warning("disk has space again, accepting writes path=%s", self.path)
+
+    def _check_stall(self) -> None:
+        if self._writes_stopped():
+            raise StoreStalled
+        self._is_stalled = False
+        _log.warning("write stall has ended, accepting writes path=%s", self.path)
+
+    def gauges(self) -> list[Gauge]:
+        return [] if self._closed else gauges_of([self._db, self._segments])
+
+    def _state(self) -> str:
+        return " ".join(f"{gauge.name}={gauge.value}" for gauge in self.gauges())
+
+    def _writes_stopped(self) -> bool:
+        return bool(self._db.property_int_value("rocksdb.is-write-stopped"))
+
     def checkpoint(self, path: Path) -> None:
-        if path.exists():
+        try:
+            exists = path.exists()
+        except OSError as error:
+            raise Invalid("path", f"cannot be used: {error.strerror}") from None
+        if exists:
             raise Invalid("path", f"{path} exists already")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -189,8 +277,19 @@ class Database:
         if self._closed:
             raise Closed
 
+    def _refused(self, error: Exception) -> SkepError:
+        if _STALL in str(error):
+            return StoreStalled()
+        if _NO_SPACE not in str(error):
+            return self._failed(error)
+        if not self._is_full:
+            _log.error("disk full, refusing writes path=%s", self.path)
+        self._is_full = True
+        return StoreFull()
+
     def _failed(self, error: Exception) -> OutcomeUnknown:
         self._failure = str(error)
+        _log.error("store failed, reopen it path=%s error=%s", self.path, error)
         return OutcomeUnknown(f"the store could not write: {error}")
 
 

@@ -9,6 +9,7 @@
 * A damaged type of a record, read as that of a recycled log, makes RocksDB 9.8 loop for ever.
 """
 
+import logging
 import os
 import struct
 import zlib
@@ -22,6 +23,7 @@ ADVICE = (
     "operations for what can be saved."
 )
 
+_log = logging.getLogger("skep.store")
 SYNCED = "SYNCED"
 _SYNCED = struct.Struct("<QI")
 _BLOCK = 32 * 1024
@@ -53,6 +55,16 @@ def check_logs(path: Path) -> None:
     """Refuse a log with a record that RocksDB would not come back from."""
     for log in sorted(path.glob("[0-9]*.log")):
         _end_of(log)
+
+
+def sync_logs(path: Path) -> None:
+    """Make the logs durable without RocksDB."""
+    for log in path.glob("[0-9]*.log"):
+        file = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fdatasync(file)
+        finally:
+            os.close(file)
 
 
 def check_tables(path: Path, known: Collection[str]) -> None:
@@ -104,7 +116,12 @@ class Synced:
             )
 
     def note(self, number: int) -> None:
-        os.pwrite(self._file, _SYNCED.pack(number, zlib.crc32(number.to_bytes(8, "little"))), 0)
+        line = _SYNCED.pack(number, zlib.crc32(number.to_bytes(8, "little")))
+        try:
+            os.pwrite(self._file, line, 0)
+        except OSError as error:
+            # It may be behind: what was synced is synced.
+            _log.warning("last synced write not recorded path=%s error=%s", self._path, error)
 
     def close(self) -> None:
         os.close(self._file)

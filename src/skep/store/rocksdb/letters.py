@@ -25,7 +25,7 @@ class LetterRows(Rows):
         return list(islice(self._matching(which, before), limit))
 
     async def count_dead_letters(self, which: DeadLetterFilter) -> int:
-        if which == DeadLetterFilter(queue=which.queue):
+        if which == DeadLetterFilter(queue=which.queue) and which.queue not in self._removing:
             prefix = b"d" + keys.pack(which.queue)
             return sum(1 for _ in self._db.scan(prefix, keys.after(prefix)))
         return sum(1 for _ in self._matching(which, None))
@@ -56,6 +56,8 @@ class LetterRows(Rows):
         return len(old)
 
     def dead_letter(self, queue: int, number: int) -> DeadLetter | None:
+        if queue in self._removing:
+            return None
         value = self._db.get(keys.dead_letter_key(queue, number))
         return None if value is None else _letter(value)
 
@@ -69,6 +71,8 @@ class LetterRows(Rows):
         return None if value is None else _recorded(value)
 
     def _matching(self, which: DeadLetterFilter, before: int | None) -> Iterator[DeadLetter]:
+        if which.queue in self._removing:
+            return iter(())
         prefix = b"d" + keys.pack(which.queue)
         upper = keys.after(prefix) if before is None else prefix + keys.pack(before)
         letters = (_letter(value) for _, value in self._db.scan(prefix, upper, backwards=True))

@@ -45,7 +45,7 @@ class LogRows(CatalogueRows):
         return low
 
     async def heads(self, queue: int) -> dict[int, int]:
-        return self._heads(queue)
+        return self._heads(queue) if queue in self._queues else {}
 
     def _heads(self, queue: int) -> dict[int, int]:
         prefix = b"h" + keys.pack(queue)
@@ -57,6 +57,8 @@ class LogRows(CatalogueRows):
     async def read_journal(
         self, queue: int, lane: int, position: int, *, limit: int, backwards: bool = False
     ) -> list[Segment]:
+        if queue not in self._queues:
+            return []
         first, behind = keys.journal_key(queue, lane, 0), keys.journal_key(queue, lane + 1, 0)
         at = keys.journal_key(queue, lane, position)
         if backwards:

@@ -1,10 +1,13 @@
 """Rows as they come from another store, and as they go to one, in RocksDB."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 
 from rocksdict import WriteBatch
 
+from skep.errors import StoreStalled
 from skep.model.dead_letter import DeadLetter
 from skep.model.entry import Entry
 from skep.model.names import Offset
@@ -24,6 +27,13 @@ _recorded = Decoder(Recorded)
 
 class MovingRows(RemovingRows, LetterRows, EntryRows):
     async def load(self, load: Load) -> None:
+        try:
+            self._load_all(load)
+        except StoreStalled:
+            await self._outlast_stall(partial(self._load_all, load), patience=math.inf)
+        await self._db.sync()
+
+    def _load_all(self, load: Load) -> None:
         self._number = max(self._number, load.reserved)
         batch = WriteBatch(raw_mode=True)
         self._load_log(batch, load)
@@ -34,7 +44,6 @@ class MovingRows(RemovingRows, LetterRows, EntryRows):
         self._write(batch)
         self._remember(load.partitions)
         self._queues |= {queue.number: queue for queue in load.queues}
-        await self._db.sync()
 
     async def others(self) -> int:
         return 0  # the lock of the directory sees to it

@@ -42,6 +42,12 @@ def _column_family(*, write_buffer: int) -> Options:
     options.set_compression_type(DBCompressionType.lz4())
     options.set_bottommost_compression_type(DBCompressionType.zstd())
     options.set_level_compaction_dynamic_level_bytes(True)
+    # Where RocksDB would slow writes down it sleeps in the writing thread, which is the thread of
+    # the event loop. So it goes on at full speed until it stops writes; those are refused.
+    options.set_level_zero_slowdown_writes_trigger(_LEVEL_0_FILES)
+    options.set_level_zero_stop_writes_trigger(_LEVEL_0_FILES)
+    options.set_soft_pending_compaction_bytes_limit(_PENDING_BYTES)
+    options.set_hard_pending_compaction_bytes_limit(_PENDING_BYTES)
     table = BlockBasedOptions()
     table.set_block_cache(_CACHE)
     table.set_block_size(16 * 1024)
@@ -52,3 +58,6 @@ def _column_family(*, write_buffer: int) -> Options:
 
 
 _CACHE = Cache(8 * _MB)
+_LEVEL_0_FILES = 36
+_PENDING_BYTES = 256 << 30
+"""Where RocksDB stops writes by default."""

@@ -1,7 +1,5 @@
 """How messages, partitions and queues leave RocksDB: in steps that hold nobody up."""
 
-import asyncio
-from collections.abc import Iterator
 from itertools import islice, takewhile
 
 import msgspec
@@ -13,6 +11,7 @@ from skep.model.segment import Segment
 from skep.store.protocol import Truncation
 from skep.store.rocksdb import columns, keys
 from skep.store.rocksdb.log import LogRows
+from skep.store.rocksdb.purge import purge
 from skep.store.rocksdb.traces import TraceRows
 from skep.store.rocksdb.values import Decoder, encode
 
@@ -23,18 +22,11 @@ _removal = Decoder(Removal)
 
 
 class RemovingRows(LogRows, TraceRows):
-    def _load(self) -> None:
-        super()._load()
-        # Finish the removals that a crash interrupted.
-        for key, _ in list(self._db.scan(b"x", b"y")):
-            for _ in self._purge(keys.last_number(key)):
-                pass
-
     async def truncate(
         self, queue: int, partition: int, before: Offset, *, kind: str
     ) -> Truncation:
         known = self.partition(queue, partition)
-        gone, rest = self._oldest(partition, before) if known else ([], None)
+        gone, rest = self._oldest(known, before) if known else ([], None)
         removal = Removal(
             queue=queue,
             partition=partition,
@@ -61,7 +53,7 @@ class RemovingRows(LogRows, TraceRows):
     async def delete_message(self, queue: int, partition: int, offset: Offset) -> bool:
         segment = self.segment(partition, offset)
         blanked = segment and segment.blank(offset)
-        if segment is None or blanked is None:
+        if segment is None or blanked is None or queue not in self._queues:
             return False
         batch = WriteBatch(raw_mode=True)
         place = keys.segment_key(partition, segment.start)
@@ -74,6 +66,8 @@ class RemovingRows(LogRows, TraceRows):
         return True
 
     async def removals(self, queue: int, *, limit: int) -> list[Removal]:
+        if queue not in self._queues:
+            return []
         prefix = b"r" + keys.pack(queue)
         entries = self._db.scan(prefix, keys.after(prefix), backwards=True)
         return [_removal(value) for _, value in islice(entries, limit)]
@@ -105,45 +99,34 @@ class RemovingRows(LogRows, TraceRows):
         batch.delete(keys.queue_key(queue))
         batch.put(keys.removed_queue_key(queue), b"")
         self._write(batch)
-        self._queues.pop(queue, None)
-        await self._db.sync()
-        for _ in self._purge(queue):
-            await asyncio.sleep(0)
+        del self._queues[queue]
+        self._removing[queue] = {}
         await self._db.sync()
         return True
 
-    def _purge(self, queue: int) -> Iterator[None]:
-        for partition in self._read_partitions(queue):
-            yield from self._purge_partition(partition)
+    async def purge(self) -> bool:
+        """Not synced: what a crash undoes of it is still listed, and is done again."""
+        queue = next(iter(self._removing), None)
+        if queue is None:
+            return False
+        self._db.check()
         batch = WriteBatch(raw_mode=True)
-        for kind in b"ngchjdr":
-            prefix = bytes([kind]) + keys.pack(queue)
-            batch.delete_range(prefix, keys.after(prefix))
-        batch.delete(keys.removed_queue_key(queue))
+        progress = dict(self._removing[queue])
+        done = purge(self._db, batch, queue, progress)
+        # If it is refused, the next step begins where this one began.
         self._write(batch)
+        if done:
+            del self._removing[queue]
+        else:
+            self._removing[queue] = progress
+        return True
 
-    def _purge_partition(self, partition: Partition) -> Iterator[None]:
-        while True:
-            gone, _ = self._oldest(partition.number, partition.end)
-            if not gone:
-                break
-            batch = WriteBatch(raw_mode=True)
-            self._drop(batch, gone)
-            self._write(batch)
-            yield
-        batch = WriteBatch(raw_mode=True)
-        dead_messages = b"u" + keys.pack(partition.number)
-        batch.delete_range(dead_messages, keys.after(dead_messages))
-        batch.delete(keys.partition_key(partition.queue, partition.number))
-        self._write(batch)
-        self._recent.pop(partition.number, None)
-        yield
-
-    def _oldest(self, partition: int, before: Offset) -> tuple[list[Segment], Segment | None]:
+    def _oldest(self, partition: Partition, before: Offset) -> tuple[list[Segment], Segment | None]:
         """The oldest segments that lie wholly before an offset, and the one that follows them."""
-        whole = keys.pack(partition), keys.after(keys.pack(partition))
+        # From the start on: what was removed before it would be looked through each time.
+        first = keys.segment_key(partition.number, partition.start)
         gone: list[Segment] = []
-        for entry in self._db.scan_segments(*whole):
+        for entry in self._db.scan_segments(first, keys.after(keys.pack(partition.number))):
             segment = columns.decode(*entry)
             if segment.end > before or len(gone) == STEP:
                 return gone, segment

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from rocksdict import WriteBatch
 
+from skep.errors import StoreStalled
 from skep.model.change import Change, Commit
 from skep.model.queue import Partition
 from skep.model.segment import Segment
@@ -20,18 +22,28 @@ class RocksStore(MovingRows):
     """One directory, one process, one lane."""
 
     async def commit(self, changes: Sequence[Change]) -> Commit:
+        try:
+            commit, is_written = self._apply(changes)
+        except StoreStalled:
+            commit, is_written = await self._outlast_stall(partial(self._apply, changes))
+        if is_written:
+            await self._db.sync()
+        return commit
+
+    def _apply(self, changes: Sequence[Change]) -> tuple[Commit, bool]:
         self._db.check()
         round_, outcomes = judge(self, changes, lane=self.lane, now=self.clock.now())
         segments, partitions = round_.segments(), round_.partitions()
         batch = self._batch_of(round_, segments, partitions)
-        if not batch.is_empty():
-            self._write(batch)
-            self._remember(partitions)
-            await self._db.sync()
-        return Commit(outcomes, segments)
+        if batch.is_empty():
+            return Commit(outcomes, segments), False
+        self._write(batch)
+        self._remember(partitions)
+        return Commit(outcomes, segments), True
 
     async def stats(self) -> StoreStats:
-        letters = sum(1 for _ in self._db.scan(b"d", b"e"))
+        owners = (keys.unpack(key[1:9]) for key, _ in self._db.scan(b"d", b"e"))
+        letters = sum(1 for queue in owners if queue not in self._removing)
         return StoreStats(self._id, self._db.bytes_on_disk(), letters)
 
     async def backup(self, path: Path) -> None:

@@ -18,7 +18,8 @@ class TraceRows(Rows):
     async def find_trace(self, trace_id: bytes, *, limit: int) -> list[tuple[int, Offset]]:
         prefix = b"i" + trace_id
         entries = self._db.scan(prefix, keys.after(prefix))
-        return [keys.unpack_pair(key[-16:]) for key, _ in islice(entries, limit)]
+        places = (keys.unpack_pair(key[-16:]) for key, _ in entries)
+        return list(islice((at for at in places if not self._is_removed(at[0])), limit))
 
     async def trace_events(self, partition: int, offset: Offset) -> list[TraceEvent]:
         return list(self._events(partition, offset, offset + 1))
@@ -28,7 +29,7 @@ class TraceRows(Rows):
     ) -> list[TraceEvent]:
         prefix = b"a" + name.encode() + b"\x00"
         upper = keys.after(prefix) if before is None else prefix + keys.pack(before)
-        entries = islice(self._db.scan(prefix, upper, backwards=True), limit)
+        entries = islice(self._named(prefix, upper, backwards=True), limit)
         found = (
             self._db.get(keys.event_key(*keys.unpack_pair(value), keys.last_number(key)))
             for key, value in entries
@@ -37,10 +38,16 @@ class TraceRows(Rows):
 
     async def trace_names(self, *, after: str = "", limit: int) -> list[TraceName]:
         lower = b"a" + after.encode() + b"\x01" if after else b"a"
-        by_name = groupby(self._db.scan(lower, b"b"), key=lambda entry: entry[0][1:-9])
+        by_name = groupby(self._named(lower, b"b"), key=lambda entry: entry[0][1:-9])
         return [
             self._summary(name.decode(), list(entries)) for name, entries in islice(by_name, limit)
         ]
+
+    def _named(
+        self, lower: bytes, upper: bytes, *, backwards: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        entries = self._db.scan(lower, upper, backwards=backwards)
+        return (each for each in entries if not self._is_removed(keys.unpack_pair(each[1])[0]))
 
     def _summary(self, name: str, entries: list[tuple[bytes, bytes]]) -> TraceName:
         key, value = entries[-1]

@@ -26,6 +26,9 @@ RETURNING *;
 -- Not to be deleted before this transaction ends.
 SELECT * FROM queen.queue WHERE name = $1 FOR KEY SHARE;
 
+-- name: queue
+SELECT * FROM queen.queue WHERE number = $1;
+
 -- name: queues
 SELECT * FROM queen.queue ORDER BY number;
 
@@ -52,8 +55,9 @@ SELECT p.number, p.queue, p.name, p.created_at, p.start_offset, p.end_offset, p.
        p.newest_at
   FROM queen.partition_state AS p
   JOIN queen.queue AS q ON q.number = p.queue
- WHERE p.queue = $1
- ORDER BY p.number;
+ WHERE p.queue = $1 AND p.number > $2
+ ORDER BY p.number
+ LIMIT $3;
 
 -- name: consumers
 SELECT c.partition, c.consumer_group, c.version, c.cursor_offset, c.acked, c.run_end, c.attempt,
@@ -64,6 +68,22 @@ SELECT c.partition, c.consumer_group, c.version, c.cursor_offset, c.acked, c.run
  WHERE c.queue = $1 AND c.subscription = s.id
    AND EXISTS (SELECT FROM queen.queue WHERE number = $1)
  ORDER BY c.partition, c.consumer_group;
+
+-- name: consumers_of
+SELECT c.partition, c.consumer_group, c.version, c.cursor_offset, c.acked, c.run_end, c.attempt,
+       c.retries, c.ready_at, c.oldest_at, c.lease_id, c.granted_at, c.expires_at, c.next_at,
+       c.completed, c.failed, c.messages_consumed, c.batches_consumed, c.last_consumed_at, c.token
+  FROM queen.subscription AS s
+  JOIN queen.consumer AS c USING (queue, consumer_group)
+ WHERE s.queue = $1 AND c.subscription = s.id AND c.partition = ANY ($2::bigint[]);
+
+-- name: group_states
+SELECT c.partition, c.consumer_group, c.version, c.cursor_offset, c.acked, c.run_end, c.attempt,
+       c.retries, c.ready_at, c.oldest_at, c.lease_id, c.granted_at, c.expires_at, c.next_at,
+       c.completed, c.failed, c.messages_consumed, c.batches_consumed, c.last_consumed_at, c.token
+  FROM queen.subscription AS s
+  JOIN queen.consumer AS c USING (queue, consumer_group)
+ WHERE s.queue = $1 AND s.consumer_group = $2 AND c.subscription = s.id;
 
 -- name: subscriptions
 SELECT s.queue, s.consumer_group, s.id, s.mode, s.from_at, s.created_at

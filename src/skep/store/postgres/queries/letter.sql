@@ -49,15 +49,21 @@ SELECT e.partition, e.at_offset, e.number, e.kind, e.data, e.consumer_group, e.w
   FROM queen.trace_name AS n
   JOIN queen.trace_event AS e USING (partition, at_offset, number)
  WHERE n.name = $1 AND ($2::bigint IS NULL OR n.number < $2)
+   AND NOT EXISTS (SELECT FROM queen.queue_removal AS r
+                     JOIN queen.partition AS p ON p.queue = r.queue
+                    WHERE p.number = n.partition)
  ORDER BY n.number DESC
  LIMIT $3;
 
 -- name: trace_names
-SELECT name, count(*), count(DISTINCT (partition, at_offset)), max(created_at)
-  FROM queen.trace_name
- WHERE name > $1
- GROUP BY name
- ORDER BY name
+SELECT n.name, count(*), count(DISTINCT (n.partition, n.at_offset)), max(n.created_at)
+  FROM queen.trace_name AS n
+ WHERE n.name > $1
+   AND NOT EXISTS (SELECT FROM queen.queue_removal AS r
+                     JOIN queen.partition AS p ON p.queue = r.queue
+                    WHERE p.number = n.partition)
+ GROUP BY n.name
+ ORDER BY n.name
  LIMIT $2;
 
 -- name: forget_outcomes

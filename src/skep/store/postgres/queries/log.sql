@@ -65,6 +65,7 @@ SELECT s.partition, s.start_offset + m.n - 1
   FROM queen.segment AS s
  CROSS JOIN LATERAL unnest(s.trace_ids) WITH ORDINALITY AS m (trace_id, n)
  WHERE s.trace_ids IS NOT NULL AND s.trace_ids @> ARRAY[$1::bytea] AND m.trace_id = $1
+   AND NOT EXISTS (SELECT FROM queen.queue_removal AS r WHERE r.queue = s.queue)
  ORDER BY 1, 2
  LIMIT $2;
 
@@ -100,6 +101,7 @@ SELECT s.partition, s.start_offset, s.queue, s.lane, s.position, s.messages, s.s
         WHERE f.queue = $1 AND f.lane = $2 AND f.position <= $3
         ORDER BY f.position DESC LIMIT 1), $3)
    AND s.position + s.messages > $3
+   AND EXISTS (SELECT FROM queen.queue WHERE number = $1)
  ORDER BY s.position
  LIMIT $4;
 
@@ -108,6 +110,7 @@ SELECT s.partition, s.start_offset, s.queue, s.lane, s.position, s.messages, s.s
        s.payloads, s.transaction_ids, s.trace_ids, s.producers, s.flags
   FROM queen.segment AS s
  WHERE s.queue = $1 AND s.lane = $2 AND s.position < $3
+   AND EXISTS (SELECT FROM queen.queue WHERE number = $1)
  ORDER BY s.position DESC
  LIMIT $4;
 
@@ -124,6 +127,7 @@ SELECT s.position, s.position + s.messages, s.size, s.created_at,
                 WHERE f.queue = $1 AND f.lane = $2 AND f.position <= $3
                 ORDER BY f.position DESC LIMIT 1), $3)
            AND j.position + j.messages > $3
+           AND EXISTS (SELECT FROM queen.queue WHERE number = $1)
          ORDER BY j.position
          LIMIT $4) AS s
   LEFT JOIN LATERAL (

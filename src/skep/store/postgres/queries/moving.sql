@@ -1,12 +1,30 @@
 -- What comes from another store, and goes to one, as it is.
 
 -- name: load_queue
+-- It may come once more, changed, also after it was deleted and all of it was removed.
+WITH listed AS (
+    DELETE FROM queen.queue_removal WHERE queue = $1
+)
 INSERT INTO queen.queue (number, name, namespace, task, lease_time, retry_limit, retry_delay,
        priority, max_queue_size, ttl, dead_letter_queue, dlq_after_max_retries,
        delayed_processing, window_buffer, max_wait_time_seconds, retention_enabled,
        retention_seconds, completed_retention_seconds, encryption_enabled, created_at, version)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-        $21);
+        $21)
+    ON CONFLICT (number) DO UPDATE
+   SET name = excluded.name, namespace = excluded.namespace, task = excluded.task,
+       lease_time = excluded.lease_time, retry_limit = excluded.retry_limit,
+       retry_delay = excluded.retry_delay, priority = excluded.priority,
+       max_queue_size = excluded.max_queue_size, ttl = excluded.ttl,
+       dead_letter_queue = excluded.dead_letter_queue,
+       dlq_after_max_retries = excluded.dlq_after_max_retries,
+       delayed_processing = excluded.delayed_processing, window_buffer = excluded.window_buffer,
+       max_wait_time_seconds = excluded.max_wait_time_seconds,
+       retention_enabled = excluded.retention_enabled,
+       retention_seconds = excluded.retention_seconds,
+       completed_retention_seconds = excluded.completed_retention_seconds,
+       encryption_enabled = excluded.encryption_enabled, created_at = excluded.created_at,
+       version = excluded.version;
 
 -- name: load_partitions
 INSERT INTO queen.partition (number, queue, name, created_at, start_offset, end_offset, newest_at)

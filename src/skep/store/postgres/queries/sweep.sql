@@ -1,8 +1,9 @@
 -- How messages, partitions and queues leave: in steps that hold nobody up.
 
 -- name: lock_partition
+-- Nothing comes back if its queue was deleted.
 SELECT start_offset FROM queen.partition
- WHERE number = $1 AND queue = $2
+ WHERE number = $1 AND queue = $2 AND EXISTS (SELECT FROM queen.queue WHERE number = $2)
    FOR NO KEY UPDATE;
 
 -- name: first_kept
@@ -80,67 +81,3 @@ RETURNING 1;
 
 -- name: delete_queue
 DELETE FROM queen.queue WHERE number = $1 RETURNING 1;
-
--- name: ownerless_partitions
--- Partitions whose queue is gone: deleted a moment ago, or before a crash, or by hand.
-SELECT p.number, p.queue FROM queen.partition AS p
- WHERE NOT EXISTS (SELECT FROM queen.queue AS q WHERE q.number = p.queue)
- ORDER BY p.number
- LIMIT $1;
-
--- name: ownerless_segments
--- Queues that are gone and have segments left, because somebody deleted their partitions by hand.
--- From one queue to the next in the index, however many segments lie between them.
-WITH RECURSIVE of (queue) AS (
-    (SELECT s.queue FROM queen.segment AS s ORDER BY s.queue DESC LIMIT 1)
-    UNION ALL
-    SELECT n.queue
-      FROM of
-     CROSS JOIN LATERAL (
-           SELECT s.queue FROM queen.segment AS s WHERE s.queue < of.queue
-            ORDER BY s.queue DESC LIMIT 1
-           ) AS n
-)
-SELECT of.queue FROM of WHERE NOT EXISTS (SELECT FROM queen.queue AS q WHERE q.number = of.queue);
-
--- name: delete_ownerless_segments
-DELETE FROM queen.segment WHERE ctid = ANY (ARRAY(
-    SELECT s.ctid FROM queen.segment AS s WHERE s.queue = $1 LIMIT $2))
-RETURNING 1;
-
--- name: delete_partition
-DELETE FROM queen.partition WHERE number = $1;
-
--- name: delete_ownerless
--- What a queue leaves behind once its partitions are gone, some of it; says how much that was.
-WITH subscriptions AS (
-    DELETE FROM queen.subscription WHERE ctid = ANY (ARRAY(
-        SELECT s.ctid FROM queen.subscription AS s
-         WHERE NOT EXISTS (SELECT FROM queen.queue AS q WHERE q.number = s.queue) LIMIT $1))
-    RETURNING 1
-), consumers AS (
-    DELETE FROM queen.consumer WHERE ctid = ANY (ARRAY(
-        SELECT c.ctid FROM queen.consumer AS c
-         WHERE NOT EXISTS (SELECT FROM queen.subscription AS s
-                            WHERE s.queue = c.queue AND s.consumer_group = c.consumer_group
-                              AND s.id = c.subscription) LIMIT $1))
-    RETURNING 1
-), heads AS (
-    DELETE FROM queen.lane_head WHERE ctid = ANY (ARRAY(
-        SELECT h.ctid FROM queen.lane_head AS h
-         WHERE NOT EXISTS (SELECT FROM queen.queue AS q WHERE q.number = h.queue) LIMIT $1))
-    RETURNING 1
-), letters AS (
-    DELETE FROM queen.dead_letter WHERE ctid = ANY (ARRAY(
-        SELECT d.ctid FROM queen.dead_letter AS d
-         WHERE NOT EXISTS (SELECT FROM queen.queue AS q WHERE q.number = d.queue) LIMIT $1))
-    RETURNING 1
-), removals AS (
-    DELETE FROM queen.removal WHERE ctid = ANY (ARRAY(
-        SELECT r.ctid FROM queen.removal AS r
-         WHERE NOT EXISTS (SELECT FROM queen.queue AS q WHERE q.number = r.queue) LIMIT $1))
-    RETURNING 1
-)
-SELECT (SELECT count(*) FROM subscriptions) + (SELECT count(*) FROM consumers)
-     + (SELECT count(*) FROM heads) + (SELECT count(*) FROM letters)
-     + (SELECT count(*) FROM removals);

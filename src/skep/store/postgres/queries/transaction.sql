@@ -24,3 +24,7 @@ SELECT set_config('statement_timeout', '30s', $1),
        set_config('synchronous_commit',
                   CASE current_setting('synchronous_commit')
                   WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, $1);
+
+-- name: has_synchronous_standby
+-- Whether COMMIT waits for a standby. It may change while servers run.
+SELECT current_setting('synchronous_standby_names') <> '';

@@ -22,9 +22,12 @@ WITH gone AS (
 SELECT count(*) FROM gone;
 
 -- name: lock_first_consumers
--- There is no row to lock yet, and two that are made at once need not have the same version.
-SELECT pg_advisory_xact_lock(hashtextextended(a.place, 0))
-  FROM unnest($1::text[]) AS a (place);
+-- There is no row to lock yet, and two that are made at once need not have the same version. Places
+-- share 256 locks, because PostgreSQL has room for some thousand, and are locked in one order.
+SELECT pg_advisory_xact_lock(hashtext('queen.consumer'), a.shared)
+  FROM (SELECT DISTINCT (hashtextextended(place, 0) & 255)::integer AS shared
+          FROM unnest($1::text[]) AS asked (place)
+         ORDER BY 1) AS a;
 
 -- name: insert_consumers
 -- States that had no row. If somebody made one in the meantime, fewer rows come back than were sent.

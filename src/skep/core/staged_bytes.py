@@ -1,0 +1,55 @@
+"""How much the applications of a principal have staged and not committed.
+
+It is counted in the store, at most once in a few seconds for each principal, and added up in
+between: so it is right with several servers, up to what they stage in this time.
+"""
+
+from skep.core import ledger, quota
+from skep.core.quota import MAX_COUNTS, Count
+from skep.core.whole import Locks
+from skep.store.protocol import Store
+
+MIN_CHUNK_BYTES = 64 << 10
+"""What a chunk counts at least: the number of chunks is limited too."""
+RECOUNT_SECONDS = 5.0
+REFUSED_SECONDS = 1.0
+"""How long a count is good for that leaves no room."""
+
+
+class StagedBytes:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._counts: dict[str | None, Count] = {}
+        self._counting = Locks[str | None]()
+
+    async def add(self, size: int) -> None:
+        """Count a chunk for the caller; raises ``QuotaExceeded`` if that is too much."""
+        limited = quota.limit_of("staged_bytes")
+        if limited is None:
+            return
+        caller, limit = limited
+        weight = max(size, MIN_CHUNK_BYTES)
+        count = await self._count(caller.id, limit - weight)
+        quota.check("staged_bytes", count.size, weight, limit)
+        count.size += weight
+
+    async def _count(self, owner: str | None, room: int) -> Count:
+        async with self._counting.of(owner):
+            known = self._counts.get(owner)
+            if known is not None:
+                seconds = RECOUNT_SECONDS if known.size <= room else REFUSED_SECONDS
+                if known.age < seconds:
+                    return known
+            if len(self._counts) >= MAX_COUNTS:
+                self._counts.clear()
+            counted = self._counts[owner] = Count(await self._staged(owner))
+            return counted
+
+    async def _staged(self, owner: str | None) -> int:
+        staged = await ledger.read_staged(self._store, "")
+        owners = await ledger.read_owners(self._store, {each.account for each in staged})
+        return sum(
+            max(each.piece.size, MIN_CHUNK_BYTES)
+            for each in staged
+            if owners.get(each.account) == owner
+        )

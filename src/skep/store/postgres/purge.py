@@ -1,0 +1,84 @@
+"""Removing the rows of deleted queues, a bounded number in each transaction."""
+
+from typing import Any, NamedTuple
+
+import asyncpg
+
+from skep.store.postgres.database import Database
+from skep.store.postgres.sql import QUERIES
+
+ROWS = 1000
+"""Rows of one kind that a transaction removes at most: some ten milliseconds."""
+PARTITIONS = 200
+
+_FIRST_KEYS: dict[str, tuple[Any, ...]] = {
+    "purge_segments": (-1, -1),
+    "purge_partitions": ("",),
+    "purge_consumers": ("", -1),
+    "purge_dead_letters": (-1,),
+    "purge_removals": (-1,),
+    "purge_heads": (-1,),
+}
+"""The kinds of rows in the order in which they go, each with the key to begin with."""
+_KINDS = tuple(_FIRST_KEYS)
+
+
+class _Place(NamedTuple):
+    """How far a pass through the rows of a queue is: the kinds that are left, and the next key."""
+
+    kinds: tuple[str, ...]
+    key: tuple[Any, ...]
+
+    def next_kind(self) -> "_Place":
+        left = self.kinds[1:]
+        return _Place(left, _FIRST_KEYS[left[0]] if left else ())
+
+
+_FIRST = _Place(_KINDS, _FIRST_KEYS[_KINDS[0]])
+
+
+class Purger:
+    """Remembers where it is. Without that, as after a restart, it begins with the first keys."""
+
+    def __init__(self) -> None:
+        self._places: dict[int, _Place] = {}
+
+    async def step(self, database: Database) -> bool:
+        """One transaction; False if there is nothing to do now, or another server is at it."""
+        places = await database.write(self._step)
+        # Not before it is committed.
+        self._places = places
+        return bool(places)
+
+    async def _step(self, connection: asyncpg.Connection) -> dict[int, _Place]:
+        found = await connection.fetch(QUERIES["next_removal"])
+        if not found:
+            return {}
+        queue, emptied = found[0]
+        place = self._places.get(queue, _FIRST)
+        if place.kinds:
+            return {queue: await _remove(connection, queue, place)}
+        await connection.execute(QUERIES["delete_removal" if emptied else "set_emptied"], queue)
+        return {queue: _FIRST}
+
+
+async def _remove(connection: asyncpg.Connection, queue: int, place: _Place) -> _Place:
+    kind = place.kinds[0]
+    if kind == "purge_partitions":
+        return await _remove_partitions(connection, queue, place)
+    gone = await connection.fetch(QUERIES[kind], queue, *place.key, ROWS)
+    if len(gone) < ROWS:
+        return place.next_kind()
+    return place._replace(key=max(map(tuple, gone)))
+
+
+async def _remove_partitions(connection: asyncpg.Connection, queue: int, place: _Place) -> _Place:
+    batch = await connection.fetch(QUERIES["purge_batch"], queue, *place.key, PARTITIONS)
+    if not batch:
+        return place.next_kind()
+    numbers = [row[0] for row in batch]
+    (counts,) = await connection.fetch(QUERIES["purge_messages"], numbers, ROWS)
+    if max(counts) == ROWS:
+        return place  # there may be more of them
+    await connection.execute(QUERIES["purge_partitions"], numbers)
+    return place._replace(key=(max(row[1] for row in batch),))

@@ -1,0 +1,143 @@
+"""Removing the rows of a deleted queue, a bounded number at a time.
+
+Rows are deleted one by one. A range tombstone per partition would make every read slower with each
+of them, so that removing many partitions would take quadratic time. Only what is contiguous for a
+whole queue, and large, is deleted as one range.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import NamedTuple
+
+from rocksdict import WriteBatch
+
+from skep.errors import Corrupted
+from skep.model.trace import TraceEvent
+from skep.store.rocksdb import columns, keys
+from skep.store.rocksdb.database import Database, Entries
+from skep.store.rocksdb.values import Decoder
+
+ROWS = 500
+"""Rows removed in one step, and partitions looked at in it: a few milliseconds."""
+BYTES = 1 << 20
+"""Bytes of segments that are read in one step at most, if it is more than one segment."""
+
+_SEGMENTS = b""
+_OF_PARTITIONS = (_SEGMENTS, b"t", b"u", b"e")
+"""Rows that are found by the number of their partition. Segments first: without its segment a
+message gets no trace event and becomes no dead letter, so nothing is added behind our back."""
+_OF_QUEUES = (b"n", b"g", b"c", b"h", b"j", b"d", b"r")
+
+_event = Decoder(TraceEvent)
+
+
+class _Row(NamedTuple):
+    partition: int
+    key: bytes
+    value: bytes
+
+
+def purge(database: Database, batch: WriteBatch, queue: int, progress: dict[bytes, bytes]) -> bool:
+    """Add some of the rows of a deleted queue to a batch of deletions; True if these are the last.
+
+    ``progress`` has the key to go on from, by kind of row, and is led on. Starting from the first
+    key instead would look through all tombstones of the steps before.
+    """
+    return _Step(database, batch, progress).run(queue)
+
+
+class _Step:
+    def __init__(self, database: Database, batch: WriteBatch, progress: dict[bytes, bytes]) -> None:
+        self._db = database
+        self._batch = batch
+        self._progress = progress
+        self._rows = ROWS
+        self._bytes = BYTES
+
+    def run(self, queue: int) -> bool:
+        prefix = b"p" + keys.pack(queue)
+        rest = self._db.scan(self._progress.get(b"p", prefix), keys.after(prefix))
+        found = [key for key, _ in islice(rest, ROWS)]
+        if not found:
+            self._purge_queue(queue)
+            return True
+        partitions = [keys.last_number(key) for key in found]
+        if all(self._purge_kind(kind, partitions) for kind in _OF_PARTITIONS):
+            for key in found:
+                self._batch.delete(key)
+            self._progress.clear()
+            self._progress[b"p"] = found[-1]
+        return False
+
+    def _purge_kind(self, kind: bytes, partitions: Sequence[int]) -> bool:
+        """Delete rows of one kind; False if some are left for the next step."""
+        scan = self._db.scan if kind else self._db.scan_segments
+        for row in _rows_of(scan, kind, partitions, self._progress.get(kind, b"")):
+            if self._rows <= 0 or self._bytes <= 0:
+                self._progress[kind] = row.key
+                return False
+            self._delete(kind, row)
+        self._progress[kind] = keys.after(kind + keys.pack(partitions[-1]))
+        return True
+
+    def _delete(self, kind: bytes, row: _Row) -> None:
+        self._rows -= 1
+        if kind == _SEGMENTS:
+            self._bytes -= len(row.value)
+            self._batch.delete(row.key, self._db.segments)
+            self._delete_trace_ids(row)
+            return
+        self._batch.delete(row.key)
+        if kind == b"e":
+            self._delete_names(row)
+
+    def _delete_names(self, row: _Row) -> None:
+        with suppress(Corrupted):  # the names of a damaged event lead to nothing, and stay
+            event = _event(row.value)
+            for name in event.names:
+                self._batch.delete(keys.event_name_key(name, event.number))
+
+    def _delete_trace_ids(self, row: _Row) -> None:
+        if not columns.has_trace_ids(row.value):
+            return
+        with suppress(Corrupted):  # the same for a damaged segment
+            segment = columns.decode(row.key, row.value)
+            for index, trace in enumerate(segment.columns.trace_ids or ()):
+                if trace is not None:
+                    self._rows -= 1
+                    at = segment.start + index
+                    self._batch.delete(keys.trace_id_key(trace, row.partition, at))
+
+    def _purge_queue(self, queue: int) -> None:
+        for kind in _OF_QUEUES:
+            prefix = kind + keys.pack(queue)
+            found = list(islice(self._db.scan(prefix, keys.after(prefix)), ROWS + 1))
+            if len(found) > ROWS:
+                self._batch.delete_range(prefix, keys.after(prefix))
+                continue
+            for key, _ in found:
+                self._batch.delete(key)
+        self._batch.delete(keys.removed_queue_key(queue))
+
+
+def _rows_of(
+    scan: Callable[[bytes, bytes], Entries], kind: bytes, partitions: Sequence[int], start: bytes
+) -> Iterator[_Row]:
+    """The rows of some partitions, by ascending number, from the key ``start`` on.
+
+    Partitions of other queues may lie between them: those are skipped with a seek.
+    """
+    behind = keys.after(kind + keys.pack(partitions[-1]))
+    wanted = iter(partitions)
+    partition: int | None = next(wanted)
+    while partition is not None:
+        for key, value in scan(max(start, kind + keys.pack(partition)), behind):
+            owner = keys.unpack(key[len(kind) : len(kind) + 8])
+            while partition is not None and partition < owner:
+                partition = next(wanted, None)
+            if partition != owner:
+                break
+            yield _Row(owner, key, value)
+        else:
+            return
