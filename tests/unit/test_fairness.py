@@ -1,12 +1,23 @@
 """Loops that share the event loop."""
 
 import asyncio
+import selectors
 from itertools import groupby, pairwise
 from time import perf_counter
 
 from skep.core.fairness import SLICE_SECONDS, yielding
 
 TICK = "tick"
+
+
+class Selector(selectors.DefaultSelector):
+    """Counts how often the event loop waits, in which time other threads run."""
+
+    waits = 0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self.waits += timeout is None or timeout > 0
+        return super().select(timeout)
 
 
 def work(seconds: float) -> None:
@@ -71,3 +82,14 @@ async def test_a_loop_that_was_cancelled_does_not_hold_up_the_others() -> None:
 async def test_a_short_loop_does_not_yield() -> None:
     events = await record(loops=1, items=10, seconds=0)
     assert TICK not in events[events.index("0") : len(events) - events[::-1].index("0")]
+
+
+def test_the_event_loop_waits_before_every_slice_so_that_other_threads_run() -> None:
+    async def loop() -> None:
+        async for _ in yielding(range(10)):
+            work(SLICE_SECONDS)
+
+    selector = Selector()
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+        runner.run(loop())
+        assert selector.waits >= 10

@@ -2,6 +2,10 @@
 
 Loops run in slices, and all loops of an event loop together get one slice per iteration of it: what
 is ready waits for one slice at most, however many loops there are.
+
+The event loop pauses before each slice. If it were busy all the time, other threads, such as the
+one that syncs, would hardly run: a thread that waits for the interpreter can demand it only if
+nobody has released it for 5 ms, and the event loop releases and takes it back in each iteration.
 """
 
 import asyncio
@@ -13,6 +17,8 @@ from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
 SLICE_SECONDS = 0.002
+_PAUSE_SECONDS = 0.001
+"""Before each slice."""
 _FREE_SECONDS = 0.00025
 """How long a loop runs before it queues for its first slice; most end within that."""
 
@@ -28,7 +34,7 @@ class _Slices:
         waiter = loop.create_future()
         self._waiters.append(waiter)
         if len(self._waiters) == 1:
-            loop.call_soon(self._grant)
+            loop.call_later(_PAUSE_SECONDS, self._grant)
         await waiter
 
     def _grant(self) -> None:
@@ -39,7 +45,7 @@ class _Slices:
                 waiter.set_result(None)
                 break
         if self._waiters:
-            asyncio.get_running_loop().call_soon(self._grant)
+            asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._grant)
 
 
 _slices: WeakKeyDictionary[asyncio.AbstractEventLoop, _Slices] = WeakKeyDictionary()
