@@ -1,10 +1,12 @@
 """Queues that are loaded in several pages: what is promised holds before all of them are known."""
 
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import pytest
 
 from skep import Ack, Broker, Draft, Push
+from skep.core import fairness
 from skep.core.loader import PAGE
 from skep.model.stats import GroupLag
 from skep.store.protocol import Store
@@ -178,6 +180,66 @@ async def test_partitions_become_ready_when_a_delay_is_taken_away(store: Store) 
 
         found = await pop_all(queue, group="mail", batch=1000, partitions=100)
         assert len(found) == MANY
+
+
+async def read_of_another_queue(queue: Broker) -> None:
+    await queue.queues.stats("mails")
+    await queue.groups.list("mails")
+    await queue.groups.seek("mails", "crm", "end")
+
+
+async def start_a_group_in_another_queue(queue: Broker) -> None:
+    await queue.pop("mails", group="other", subscription_mode="new")
+
+
+async def push_to_another_queue_with_a_limit(queue: Broker) -> None:
+    await queue.push("mails", [Draft(b"2")])
+
+
+async def delete_a_group_of_another_queue(queue: Broker) -> None:
+    await queue.groups.delete("mails", "crm")
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        read_of_another_queue,
+        start_a_group_in_another_queue,
+        push_to_another_queue_with_a_limit,
+        delete_a_group_of_another_queue,
+    ],
+)
+async def test_what_concerns_another_queue_does_not_wait_until_a_large_one_is_loaded(
+    server: Restarts, work: Callable[[Broker], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with server.run() as queue:
+        await queue.queues.configure("mails", max_size=10)
+        await queue.push("mails", [Draft(b"1")])
+        await queue.pop("mails", group="crm")
+    async with server.run() as queue:
+        # From now on only loops that wait for a slice, such as that which loads, are held up.
+        monkeypatch.setattr(fairness, "_FREE_SECONDS", 3600)
+        monkeypatch.setattr(fairness, "_PAUSE_SECONDS", 3600)
+
+        await work(queue)
+
+        assert not queue.loaded
+
+
+async def test_a_group_that_is_deleted_and_made_again_reads_every_partition_again(
+    store: Store,
+) -> None:
+    async with make_broker(store) as queue:
+        await fill(queue)
+        assert await queue.pop("orders", group="crm", subscription_mode="new") is None
+
+        await queue.groups.delete("orders", "crm")
+        found = await pop_all(queue, group="crm", batch=1000, partitions=100)
+        await queue.sweep()
+
+        assert sorted(found) == [name.encode() for name in PARTITIONS]
+        assert (await lag(queue, "crm")).backlog == 0
+        assert await queue.pop("orders", group="crm") is None
 
 
 async def test_a_long_poll_ends_with_the_broker_while_the_queue_is_loaded(

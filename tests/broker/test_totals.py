@@ -1,5 +1,6 @@
 """Totals are kept, not counted on demand: they are exact, and asking for them is no loop."""
 
+import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from skep import Broker, Draft
+from skep.core import fairness
 from skep.core.counting import _MANY
 from skep.core.state import QueueState
 from skep.model.queue import Partition
@@ -126,13 +128,35 @@ async def test_a_partition_that_is_gone_does_not_count(clock: ManualClock) -> No
         await check_totals(broker, "orders")
 
 
+async def test_others_run_while_all_leases_are_bounded_after_the_clock_was_set_back(
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with many_partitions(100, clock) as broker:
+        monkeypatch.setattr(fairness, "_FREE_SECONDS", 0)
+        monkeypatch.setattr(fairness, "SLICE_SECONDS", 0)
+        clock.advance(-3600)
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count())
+        await broker._catalogue.bound()
+        counting.cancel()
+
+        assert turns >= 100
+
+
 async def test_a_lease_counts_again_when_the_clock_is_set_back(clock: ManualClock) -> None:
     async with many_partitions(3, clock) as broker:
         clock.advance(301)
         await check_totals(broker, "orders")
 
         clock.advance(-3600)
-        broker._catalogue.bound()
+        await broker._catalogue.bound()
 
         await check_totals(broker, "orders")
         (lag,) = [lag for lag in await broker.groups.list("orders") if lag.group == "stock"]

@@ -1,12 +1,18 @@
-"""How the rows of deleted queues leave PostgreSQL, and which rows do not."""
+"""How the rows of deleted queues and groups leave PostgreSQL, and which rows do not."""
+
+import asyncio
+from contextlib import suppress
 
 import asyncpg
 import pytest
 
+from skep.errors import Unavailable
 from skep.model.change import Change
 from skep.model.consumer import Consumer
-from skep.model.queue import Partition
+from skep.model.queue import Partition, Queue, Subscription
+from skep.store.postgres.purge import ROWS
 from skep.store.postgres.store import PostgresStore
+from skep.store.protocol import StoredConsumer
 from tests.store.build import (
     appended,
     commit_one,
@@ -161,3 +167,120 @@ async def test_a_step_that_was_not_committed_is_done_again(
     await purge_all(store)
 
     assert await rows_left(sql) == set()
+
+
+# Groups.
+
+MANY = 2500
+STATES = "SELECT count(*) FROM queen.consumer"
+LISTED = "SELECT count(*) FROM queen.group_removal"
+MINUTE_LATER = "UPDATE queen.group_removal SET listed_at = now() - interval '61 s'"
+CURSORS = [StoredConsumer(number, "crowd", Consumer(version=1)) for number in range(MANY)]
+
+
+async def first_contact(store: PostgresStore, queue: Queue, identity: str = "1st") -> bool:
+    subscription = Subscription(
+        id=identity, queue=queue.number, group="crowd", mode="new", from_at=None, created_at=0
+    )
+    return await store.subscribe(subscription, CURSORS)
+
+
+async def test_states_of_a_deleted_group_are_removed_in_steps_by_any_server(
+    store: PostgresStore, sql: asyncpg.Connection, url: str
+) -> None:
+    queue = await make_queue(store)
+    await first_contact(store, queue)
+
+    await store.delete_group(queue.number, "crowd")
+
+    assert await sql.fetchval(STATES) == MANY
+    other = PostgresStore(url)
+    assert await purge_all(other) > MANY / ROWS
+    assert await sql.fetchval(STATES) == 0
+    await other.close()
+
+
+async def test_states_of_a_group_that_sql_deleted_are_removed(
+    store: PostgresStore, sql: asyncpg.Connection
+) -> None:
+    await first_contact(store, await make_queue(store))
+
+    await sql.execute("DELETE FROM queen.subscription WHERE consumer_group = 'crowd'")
+    await purge_all(store)
+
+    assert await sql.fetchval(STATES) == 0
+
+
+async def test_a_deleted_group_is_listed_for_a_minute_and_then_looked_at_once_more(
+    store: PostgresStore, sql: asyncpg.Connection
+) -> None:
+    queue = await make_queue(store)
+    await first_contact(store, queue)
+    await sql.execute("CREATE TABLE late AS SELECT * FROM queen.consumer LIMIT 1")
+    await store.delete_group(queue.number, "crowd")
+    await purge_all(store)
+    # By a statement that began before the group was deleted.
+    await sql.execute("INSERT INTO queen.consumer SELECT * FROM late")
+
+    assert not await store.purge()
+    await sql.execute(MINUTE_LATER)
+    await purge_all(store)
+
+    assert await sql.fetchval(STATES) == 0
+    assert await sql.fetchval(LISTED) == 0
+
+
+async def test_states_of_a_group_that_exists_are_not_removed_although_it_is_listed(
+    store: PostgresStore, sql: asyncpg.Connection
+) -> None:
+    await first_contact(store, await make_queue(store))
+    await sql.execute(
+        "INSERT INTO queen.group_removal (queue, consumer_group, subscription)"
+        " SELECT queue, consumer_group, id FROM queen.subscription"
+    )
+
+    assert not await store.purge()
+    assert await sql.fetchval(STATES) == MANY
+
+
+async def interrupt_first_contact(store: PostgresStore, sql: asyncpg.Connection) -> Queue:
+    """Let a server end while it writes the first states of a group."""
+    queue = await make_queue(store)
+    starting = asyncio.ensure_future(first_contact(store, queue))
+    while not await sql.fetchval(STATES):
+        assert not starting.done()
+    starting.cancel()
+    with suppress(asyncio.CancelledError):
+        await starting
+    assert 0 < await sql.fetchval(STATES) < MANY
+    return queue
+
+
+async def test_states_of_a_first_contact_that_was_interrupted_are_removed_after_a_minute(
+    store: PostgresStore, sql: asyncpg.Connection
+) -> None:
+    await interrupt_first_contact(store, sql)
+
+    assert not await store.purge()
+    await sql.execute(MINUTE_LATER)
+    await purge_all(store)
+
+    assert await sql.fetchval(STATES) == 0
+    assert await sql.fetchval(LISTED) == 0
+
+
+async def test_a_first_contact_whose_states_are_being_removed_is_refused(
+    store: PostgresStore, sql: asyncpg.Connection
+) -> None:
+    queue = await make_queue(store)
+    await sql.execute(
+        "CREATE FUNCTION give_up() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN NEW.starting = false; RETURN NEW; END $$;"
+        "CREATE TRIGGER give_up BEFORE INSERT ON queen.group_removal"
+        " FOR EACH ROW EXECUTE FUNCTION give_up()"
+    )
+
+    with pytest.raises(Unavailable):
+        await first_contact(store, queue)
+
+    assert await sql.fetchval(STATES) == 0

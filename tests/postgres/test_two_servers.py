@@ -7,6 +7,7 @@ import asyncpg
 import pytest
 
 from skep import Broker, Draft
+from skep.core.loader import PAGE
 from skep.errors import LeaseLost, OutcomeUnknown, QueueNotFound
 from skep.store.postgres.store import PostgresStore
 from tests.broker.build import make_broker
@@ -160,6 +161,38 @@ async def test_a_group_that_subscribes_to_what_is_new_gets_nothing_older(
     assert nothing is None
     assert delivery is not None
     assert [message.payload for message in delivery.messages] == [b"new"]
+
+
+async def test_a_group_that_one_starts_at_the_end_of_many_partitions_gets_nothing_older_elsewhere(
+    queue: Broker, other: Broker
+) -> None:
+    names = [f"p{number}" for number in range(3 * PAGE + 7)]
+    await queue.push("orders", [Draft(b"old", name) for name in names])
+    await other.queues.stats("orders")
+    assert await queue.pop("orders", group="crm", subscription_mode="new") is None
+    await queue.push("orders", [Draft(b"new", names[-1])])
+
+    (lag,) = await other.groups.list("orders")
+    delivery = await other.pop("orders", group="crm", batch=10, partitions=10)
+
+    assert (lag.backlog, lag.partitions) == (1, len(names))
+    assert delivery is not None
+    assert [message.payload for message in delivery.messages] == [b"new"]
+
+
+async def test_a_group_that_one_deletes_and_makes_again_is_another_elsewhere(
+    queue: Broker, other: Broker
+) -> None:
+    names = [f"p{number}" for number in range(3 * PAGE + 7)]
+    await queue.push("orders", [Draft(b"old", name) for name in names])
+    assert await queue.pop("orders", group="crm", subscription_mode="new") is None
+    assert await other.pop("orders", group="crm") is None
+
+    await queue.groups.delete("orders", "crm")
+    assert await queue.pop("orders", group="crm", partition="none") is None
+
+    (lag,) = await other.groups.list("orders")
+    assert (lag.backlog, lag.partitions) == (len(names), 0)
 
 
 async def test_a_group_that_one_moved_is_moved_at_the_other(queue: Broker, other: Broker) -> None:

@@ -1,16 +1,21 @@
-"""What removing a deleted queue asks of RocksDB."""
+"""What removing deleted queues and groups asks of RocksDB."""
 
+import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
 from rocksdict import WriteBatch
 
-from skep.model.queue import Queue
+from skep.model.consumer import Consumer
+from skep.model.queue import Queue, Subscription
+from skep.store.protocol import StoredConsumer
 from skep.store.rocksdb.purge import ROWS, purge
 from skep.store.rocksdb.store import RocksStore
 from tests.rocksdb.build import fill, open_store
-from tests.store.build import crowd, push
+from tests.store.build import TRACE, crowd, make_queue, purge_all, push
 
 
 class Counted:
@@ -89,4 +94,111 @@ async def test_rows_of_many_bytes_make_steps_of_few_rows(tmp_path: Path) -> None
     steps = await removal_of(store, queue)
 
     assert len(steps) > 4
+    await store.close()
+
+
+# Groups.
+
+MANY = 3000
+
+
+def contact(queue: Queue, identity: str = "1st") -> Subscription:
+    return Subscription(
+        id=identity, queue=queue.number, group="crowd", mode="new", from_at=None, created_at=0
+    )
+
+
+CURSORS = [StoredConsumer(number, "crowd", Consumer(version=1)) for number in range(MANY)]
+
+
+def states_left(store: RocksStore) -> int:
+    return sum(1 for _ in store._db.scan(b"c", b"d"))
+
+
+class Measured(RocksStore):
+    """Notes how many rows each write has."""
+
+    def __init__(self, path: Path) -> None:
+        self.sizes: list[int] = []
+        super().__init__(path)
+
+    def _write(self, batch: WriteBatch) -> None:
+        self.sizes.append(batch.len())
+        super()._write(batch)
+
+
+async def test_states_of_a_group_are_written_and_removed_a_bounded_number_at_a_time(
+    tmp_path: Path,
+) -> None:
+    store = Measured(tmp_path / "store")
+    queue = await store.put_queue(Queue(number=0, name="orders"))
+
+    await store.subscribe(contact(queue), CURSORS)
+    await store.delete_group(queue.number, "crowd")
+    assert states_left(store) == MANY
+    await purge_all(store)
+
+    assert states_left(store) == 0
+    assert max(store.sizes) <= ROWS + 2
+    await store.close()
+
+
+async def test_the_removal_of_a_group_goes_on_after_a_restart(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    queue = await store.put_queue(Queue(number=0, name="orders"))
+    await store.subscribe(contact(queue), CURSORS)
+    await store.delete_group(queue.number, "crowd")
+    await store.purge()
+    await store.close()
+
+    again = open_store(tmp_path)
+    await again.subscribe(contact(queue, "2nd"), CURSORS[:10])
+    await purge_all(again)
+
+    assert states_left(again) == 10
+    await again.close()
+
+
+async def test_states_of_a_first_contact_that_a_crash_interrupted_are_removed(
+    tmp_path: Path,
+) -> None:
+    store = open_store(tmp_path)
+    queue = await store.put_queue(Queue(number=0, name="orders"))
+    starting = asyncio.ensure_future(store.subscribe(contact(queue), CURSORS))
+    await asyncio.sleep(0)
+    assert 0 < states_left(store) < MANY
+    crashed = tmp_path / "crashed"
+    await store.backup(crashed)
+    await starting
+    await store.close()
+
+    again = RocksStore(crashed)
+    await purge_all(again)
+
+    assert states_left(again) == 0
+    assert await again.subscriptions(queue.number) == []
+    await again.close()
+
+
+async def test_a_look_up_of_a_trace_reads_no_more_when_many_queues_are_being_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(tmp_path)
+    await fill(store)
+    expected = await store.find_trace(TRACE, limit=99), await store.trace_names(limit=99)
+    for number in range(50):
+        await store.delete_queue((await make_queue(store, f"other-{number}", groups=())).number)
+    asked: list[bytes] = []
+    get_many = store._db.get_many
+
+    def count(keys: Sequence[bytes]) -> list[bytes | None]:
+        asked.extend(keys)
+        return get_many(keys)
+
+    monkeypatch.setattr(store._db, "get_many", count)
+
+    found = await store.find_trace(TRACE, limit=99), await store.trace_names(limit=99)
+
+    assert found == expected
+    assert asked == []
     await store.close()

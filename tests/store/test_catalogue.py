@@ -1,6 +1,7 @@
 """Queues, partitions and subscriptions: made once, numbered once, found by name."""
 
 import pytest
+from msgspec.structs import replace
 
 from skep.model.change import Change, Gone
 from skep.model.consumer import Consumer
@@ -22,8 +23,12 @@ from tests.store.build import (
 )
 
 
-def subscription(queue: Queue, group: str, *, mode: str = "all") -> Subscription:
-    return Subscription(queue=queue.number, group=group, mode=mode, from_at=None, created_at=1)
+def subscription(
+    queue: Queue, group: str, *, mode: str = "all", identity: str = ""
+) -> Subscription:
+    return Subscription(
+        id=identity, queue=queue.number, group=group, mode=mode, from_at=None, created_at=1
+    )
 
 
 @pytest.fixture
@@ -255,8 +260,9 @@ async def test_deleting_a_group_forgets_it_in_every_partition_and_nobody_else(
         for group in ("a", "ab")
     ]
     elsewhere = StoredConsumer(there.number, "a", Consumer(version=1))
-    await store.subscribe(subscription(orders, "a"), everywhere)
-    await store.subscribe(subscription(orders, "ab"), [])
+    for group in ("a", "ab"):
+        own = [found for found in everywhere if found.group == group]
+        await store.subscribe(subscription(orders, group), own)
     await store.subscribe(subscription(other, "a"), [elsewhere])
 
     await store.delete_group(orders.number, "a")
@@ -275,11 +281,11 @@ async def test_a_deleted_group_starts_again_as_if_it_had_never_been(
     await store.subscribe(subscription(orders, "billing"), [cursor])
     await store.delete_group(orders.number, "billing")
 
-    again = await store.subscribe(subscription(orders, "billing"), [])
+    again = await store.subscribe(subscription(orders, "billing", identity="2nd"), [])
 
     assert again is True
-    outcome = await commit_one(store, Change(consumers=(update(alice, 0, Consumer(version=1)),)))
-    assert outcome == APPLIED
+    first = replace(update(alice, 0, Consumer(version=1)), subscription="2nd")
+    assert await commit_one(store, Change(consumers=(first,))) == APPLIED
 
 
 async def test_a_state_of_a_group_that_was_deleted_is_not_written(

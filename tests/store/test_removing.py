@@ -2,16 +2,17 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 import pytest
 
 from skep.model.change import Applied, Change, Gone
 from skep.model.consumer import Consumer
 from skep.model.dead_letter import DeadLetterFilter
-from skep.model.names import SECOND
-from skep.model.queue import Partition, Queue, Removal
+from skep.model.names import SECOND, Offset
+from skep.model.queue import Partition, Queue, Removal, Subscription
 from skep.model.segment import DELETED, ENCRYPTED
-from skep.store.protocol import Store, Truncation
+from skep.store.protocol import Store, StoredConsumer, Truncation
 from skep.testing.clock import ManualClock
 from tests.store.build import (
     TRACE,
@@ -668,3 +669,104 @@ async def test_what_happened_once_is_remembered_after_its_queue_is_gone(
     await store.delete_queue(orders.number)
 
     assert await commit_one(store, once) == Applied((placed(alice, [0]),), repeated=True)
+
+
+# Groups.
+
+MANY = 1200
+"""More states than are written or removed at once."""
+
+
+def contact(queue: Queue, identity: str) -> Subscription:
+    return Subscription(
+        id=identity, queue=queue.number, group="crowd", mode="new", from_at=None, created_at=0
+    )
+
+
+def cursors(offset: Offset) -> list[StoredConsumer]:
+    state = Consumer(version=1, cursor=offset)
+    return [StoredConsumer(number, "crowd", state) for number in range(1, MANY + 1)]
+
+
+async def states_of(store: Store, queue: Queue) -> list[StoredConsumer]:
+    return list(await store.group_states(queue.number, "crowd", limit=2 * MANY))
+
+
+async def test_a_deleted_group_has_no_states_although_they_are_not_removed_yet(
+    store: Store, orders: Queue
+) -> None:
+    await store.subscribe(contact(orders, "1st"), cursors(5))
+    await store.delete_group(orders.number, "crowd")
+
+    assert await states_of(store, orders) == []
+    assert list(await store.consumers(orders.number)) == []
+    await store.subscribe(contact(orders, "2nd"), [])
+    assert await states_of(store, orders) == []
+    assert list(await store.consumers(orders.number)) == []
+
+
+async def test_a_group_that_is_made_again_keeps_its_states_when_the_former_ones_are_removed(
+    store: Store, orders: Queue
+) -> None:
+    await store.subscribe(contact(orders, "1st"), cursors(5))
+    for identity in ("2nd", "3rd"):
+        await store.delete_group(orders.number, "crowd")
+        await store.subscribe(contact(orders, identity), cursors(7))
+
+    await purge_all(store)
+
+    assert await states_of(store, orders) == cursors(7)
+    assert list(await store.consumers(orders.number)) == cursors(7)
+
+
+async def test_states_of_a_group_are_read_in_pages(store: Store, orders: Queue) -> None:
+    await store.subscribe(contact(orders, "1st"), cursors(5))
+
+    first = await store.group_states(orders.number, "crowd", limit=500)
+    second = await store.group_states(orders.number, "crowd", after=first[-1].partition, limit=MANY)
+
+    assert [*first, *second] == cursors(5)
+
+
+async def test_a_queue_that_is_deleted_takes_the_states_of_deleted_groups_along(
+    store: Store, orders: Queue
+) -> None:
+    await store.subscribe(contact(orders, "1st"), cursors(5))
+    await store.delete_group(orders.number, "crowd")
+    await store.delete_queue(orders.number)
+
+    await purge_all(store)
+
+    assert not await store.purge()
+    assert list(await store.consumers(orders.number)) == []
+
+
+async def test_a_first_contact_that_is_interrupted_leaves_nothing(
+    store: Store, orders: Queue
+) -> None:
+    first = asyncio.ensure_future(store.subscribe(contact(orders, "1st"), cursors(5)))
+    await asyncio.sleep(0)
+    if first.done():
+        pytest.skip("it writes everything at once")
+    first.cancel()
+    with suppress(asyncio.CancelledError):
+        await first
+
+    assert await states_of(store, orders) == []
+    assert await store.subscribe(contact(orders, "2nd"), cursors(7))
+    await purge_all(store)
+    assert await states_of(store, orders) == cursors(7)
+
+
+async def test_of_two_first_contacts_at_once_one_counts_with_all_its_states(
+    store: Store, orders: Queue
+) -> None:
+    results = await asyncio.gather(
+        store.subscribe(contact(orders, "1st"), cursors(5)),
+        store.subscribe(contact(orders, "2nd"), cursors(7)),
+    )
+
+    await purge_all(store)
+
+    assert sorted(results) == [False, True]
+    assert await states_of(store, orders) == cursors(5 if results[0] else 7)

@@ -21,7 +21,7 @@ class FillLevel:
         backlog larger than the number says: then a commit is refused too early, never too late.
         """
         pushed = sum((await self._store.heads(queue.config.number)).values())
-        await self._following.complete()
+        await self._following.complete(queue.config.name)
         return pushed
 
     async def capacity(

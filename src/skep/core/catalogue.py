@@ -35,7 +35,8 @@ class Catalogue(Known):
         """Numbers of queues that have to be read again."""
         self.quotas = Quotas(self.queues)
         self._births = Births(self._make_partitions)
-        self._loader = Loader(self._load_next_page, self._wake_groups)
+        self._queue_loader = Loader(self._load_next_page, self._finish_queue)
+        self._group_loader = Loader(self._load_next_states, self._finish_group)
 
     async def load(self) -> None:
         for config in await self._store.queues():
@@ -61,10 +62,11 @@ class Catalogue(Known):
                 await self.drop_queue(queue)
                 self.undrop(config.number)
             raise
-        self._loader.start(queue, last)
+        self._queue_loader.start(queue, last)
         return queue
 
-    def _wake_groups(self, queue: QueueState) -> None:
+    def _finish_queue(self, queue: QueueState) -> None:
+        queue.loaded = True
         for group in queue.groups.values():
             self._wake_group(group)
 
@@ -97,24 +99,93 @@ class Catalogue(Known):
         for partition in page:
             self._announce(self.partitions[partition.number])
 
+    async def load_group(self, queue: QueueState, subscription: Subscription) -> None:
+        """Know a group that another server made, with its states.
+
+        To be called with ``loading`` held. Nothing is delivered to the group before all are known.
+        """
+        group = self.add_group(queue, subscription, starting=True)
+        try:
+            last = await self._load_states(group, -1)
+        except BaseException:
+            if not group.removed:
+                self.drop_group(group)
+                self.undrop(subscription.id)
+            raise
+        self._group_loader.start(group, last)
+
+    async def _load_next_states(self, group: GroupState, after: int) -> int | None:
+        async with self.loading:
+            return await self._load_states(group, after)
+
+    async def _load_states(self, group: GroupState, after: int) -> int | None:
+        """Load states of a group; the partition of the last, if there may be more."""
+        queue = group.queue
+        if group.removed or not self.is_known(queue):
+            return None
+        page = await self._store.group_states(
+            queue.config.number, group.name, after=after, limit=PAGE
+        )
+        if queue.loaded:
+            await self._load_unknown(queue, [number for number, _, _ in page])
+        for number, _, state in page:
+            if partition := self.partitions.get(number):
+                self._take_over(group, partition, self._bounded(group, state), own=False)
+        return page[-1].partition if len(page) == PAGE else None
+
+    async def _load_unknown(self, queue: QueueState, numbers: Sequence[int]) -> None:
+        """Load partitions that another server has created since."""
+        unknown = [number for number in numbers if number not in self.partitions]
+        after = Partition(
+            number=min(unknown, default=0) - 1, queue=queue.config.number, name="", created_at=0
+        )
+        last = await self._load_page(queue, after) if unknown else None
+        while last is not None and last.number < max(unknown):
+            last = await self._load_page(queue, last)
+
+    def _finish_group(self, group: GroupState) -> None:
+        group.starting = False
+        self.refresh_group(group)
+
     @property
     def loaded(self) -> bool:
         """Whether everything is known that was stored at the start."""
-        return self._loader.idle
+        return self._queue_loader.idle and self._group_loader.idle
 
-    async def finish_loading(self) -> None:
-        """Return when everything is known that was stored at the start."""
-        if not self._loader.idle:
-            await self._loader.finish()
-            self.check_open()
+    def is_loaded(self, name: str | None) -> bool:
+        """Whether all is known of a queue, or of all queues."""
+        if name is None:
+            return self.loaded
+        queue = self.queues.get(name)
+        if queue is None:
+            return True
+        return queue.loaded and not any(
+            each in self._group_loader for each in queue.groups.values()
+        )
+
+    async def finish_loading(self, name: str | None = None) -> None:
+        """Return when everything is known that was stored of a queue, or of all queues."""
+        queue = None if name is None else self.queues.get(name)
+        if queue is not None:
+            await self._queue_loader.finish(queue)
+            for group in list(queue.groups.values()):
+                await self._group_loader.finish(group)
+        elif name is None:
+            await self._queue_loader.finish_all()
+            await self._group_loader.finish_all()
+        self.check_open()
 
     def is_complete(self, groups: Iterable[GroupState]) -> bool:
         """Whether it is known of all partitions of some groups whether they are ready."""
-        return all(group.queue.loaded and group not in self._refresher for group in groups)
+        return all(
+            group.queue.loaded and not group.starting and group not in self._refresher
+            for group in groups
+        )
 
     async def stop(self) -> None:
         """End the work in the background."""
-        await self._loader.stop()
+        await self._queue_loader.stop()
+        await self._group_loader.stop()
 
     def release(self) -> None:
         """Let go of all partitions, when nothing is committed any more."""
@@ -130,15 +201,20 @@ class Catalogue(Known):
         self.cache.clear()
         await self.load()
 
-    def bound(self) -> None:
+    async def bound(self) -> None:
         """Let no lease and no retry last longer than it may, after the clock was set back."""
-        now = self._store.clock.now()
-        for queue in self.queues.values():
-            for group in queue.groups.values():
-                for number, state in list(group.consumers.items()):
-                    group.consumers[number] = leases.bounded(state, queue.config.options, now)
+        for queue in list(self.queues.values()):
+            for group in list(queue.groups.values()):
+                async for number in yielding(list(group.consumers)):
+                    self._bound(group, number)
             queue.count_again()
             self.refresh_queue(queue)
+
+    def _bound(self, group: GroupState, number: int) -> None:
+        state = group.consumers.get(number)
+        if state is not None:
+            now = self._store.clock.now()
+            group.consumers[number] = leases.bounded(state, group.queue.config.options, now)
 
     # Making.
 

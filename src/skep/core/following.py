@@ -8,8 +8,9 @@ does no harm: offsets only grow, and states have versions.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import wraps
+from inspect import signature
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from skep.core.catalogue import Catalogue
@@ -72,13 +73,16 @@ class Following:
         async with self._looking:
             pass
 
-    async def complete(self) -> None:
-        """Return when all is known that was committed before the call, of every partition."""
+    async def complete(self, queue: str | None = None) -> None:
+        """Return when all is known that was committed before the call, of every partition.
+
+        Of those of one queue, if it is named: it does not wait for the others to be loaded.
+        """
         while True:
-            await self._catalogue.finish_loading()
+            await self._catalogue.finish_loading(queue)
             await self.catch_up()
             # After a failover everything is loaded again.
-            if self._catalogue.loaded:
+            if self._catalogue.is_loaded(queue):
                 return
 
     async def catch_up(self) -> None:
@@ -157,15 +161,15 @@ class Following:
         return known.versions[0] if known else None
 
     async def _keep_up(self) -> None:
-        self._look_at_the_clock()
+        await self._look_at_the_clock()
         await self._hear_all()
 
-    def _look_at_the_clock(self) -> None:
+    async def _look_at_the_clock(self) -> None:
         """The clock of a shared store is somebody else's, who may set it back."""
         now = self._store.clock.now()
         if now < self._latest - _SET_BACK:
             _log.warning("the clock of the store was set back: leases are counted from now")
-            self._catalogue.bound()
+            await self._catalogue.bound()
             self._latest = now
         self._latest = max(self._latest, now)
 
@@ -257,13 +261,18 @@ def current(
     """Let a method act on all that any server committed before it was called.
 
     For what reads or relies on ends, backlogs, configurations, or that something does not exist.
-    Its class must have ``_following``.
+    Its class must have ``_following``. If its first parameter is ``queue``, it concerns no other.
     """
+    is_of_queue = list(signature(method).parameters)[1:2] == ["queue"]
+
+    def queue_of(args: Sequence[object], kwargs: Mapping[str, object]) -> str | None:
+        queue = args[0] if args else kwargs.get("queue")
+        return queue if is_of_queue and isinstance(queue, str) else None
 
     @wraps(method)
     async def whole(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         following: Following = self._following  # type: ignore[attr-defined]
-        await following.complete()
+        await following.complete(queue_of(args, kwargs))
         return await method(self, *args, **kwargs)
 
     return whole

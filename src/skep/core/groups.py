@@ -73,7 +73,7 @@ class Groups:
             if mode == "all" and from_at is None:
                 await self._following.catch_up()
             else:
-                await self._following.complete()
+                await self._following.complete(queue.config.name)
             known = queue.groups.get(name)
             if known is not None:
                 return known

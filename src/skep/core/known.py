@@ -2,7 +2,9 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Coroutine
 from contextlib import suppress
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -144,7 +146,10 @@ class Known:
         partitions = list(queue.partitions.values())
         async for partition in yielding(partitions):
             self.partitions.pop(partition.number, None)
-        task = asyncio.create_task(self._free(queue, groups))
+        self._free_later(self._free(queue, groups))
+
+    def _free_later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._freeing.add(task)
         task.add_done_callback(self._freeing.discard)
 
@@ -207,11 +212,23 @@ class Known:
         return group
 
     def drop_group(self, group: GroupState) -> None:
-        queue = group.queue
+        """Forget a group; its memory is freed in the background."""
+        queue, totals = group.queue, group.totals
         del queue.groups[group.name]
-        queue.changed.update(group.totals.waiting, group.totals.leased)
+        queue.totals.uncounted.extend(totals.waiting)
+        queue.totals.uncounted.extend(totals.leased)
         self.dropped.append(group.subscription.id)
-        self._retire(group)
+        self.scheduler.forget(group)
+        self._free_later(self._free_group(group))
+
+    async def _free_group(self, group: GroupState) -> None:
+        async for _ in yielding(iter(group.consumers.__len__, 0)):
+            number, state = group.consumers.popitem()
+            partition = self.partitions.get(number)
+            if state.lease and partition:
+                self.holdings.end(state.lease.id, (group, partition), own=False)
+        async for _ in yielding(iter(group.totals.waiting.__len__, 0)):
+            group.totals.waiting.popitem()
 
     def hear(
         self, group: GroupState, partition: PartitionState, state: Consumer, *, own: bool
@@ -307,11 +324,3 @@ class Known:
         before = group.consumers.get(partition.number)
         self.holdings.follow((group, partition), before, state, own=own)
         group.put(partition, state)
-
-    def _retire(self, group: GroupState) -> None:
-        for number, state in group.consumers.items():
-            partition = self.partitions.get(number)
-            if state.lease and partition:
-                self.holdings.end(state.lease.id, (group, partition), own=False)
-        group.consumers.clear()
-        self.scheduler.forget(group)

@@ -8,98 +8,111 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import islice
+from typing import Generic, TypeVar
 
 from skep.core.fairness import next_slice
 from skep.core.repeating import report
-from skep.core.state import GroupState, PartitionState, QueueState
-from skep.model.queue import Partition
+from skep.core.state import GroupState, PartitionState
 
 PAGE = 200
 """Partitions that are loaded, or looked at, in one step."""
 
+T = TypeVar("T")
+P = TypeVar("P")
 _RETRY_SECONDS = 1.0
 _log = logging.getLogger("skep.loader")
 
 
-class Loader:
-    """Loads the partitions of queues page by page.
+class Loader(Generic[T, P]):
+    """Loads what belongs to queues, or to groups, page by page.
 
-    ``load_page`` loads the partitions behind one, and returns the last if there may be more;
-    ``finished`` is called with every queue that is loaded.
+    ``load_page`` loads what comes behind a place, and returns the last place if there may be more;
+    ``finished`` is called with everything that is loaded.
     """
 
     def __init__(
-        self,
-        load_page: Callable[[QueueState, Partition], Awaitable[Partition | None]],
-        finished: Callable[[QueueState], None],
+        self, load_page: Callable[[T, P], Awaitable[P | None]], finished: Callable[[T], None]
     ) -> None:
         self._load_page = load_page
         self._finished = finished
-        self._queues: dict[QueueState, Partition] = {}
+        self._places: dict[T, P] = {}
         self._task: asyncio.Task[None] | None = None
-        self._all_loaded: asyncio.Future[None] | None = None
+        self._loaded: dict[T, asyncio.Future[None]] = {}
+        """What requests wait for."""
 
-    def start(self, queue: QueueState, after: Partition | None) -> None:
-        """Load the partitions of a queue that come behind one; None if there are no more."""
+    def start(self, item: T, after: P | None) -> None:
+        """Load what comes behind a place; None if there is no more."""
         if after is None:
-            self._finish(queue)
+            self._finish(item)
             return
-        self._queues[queue] = after
+        self._places[item] = after
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
     @property
     def idle(self) -> bool:
-        return not self._queues
+        return not self._places
 
-    async def finish(self) -> None:
+    def __contains__(self, item: T) -> bool:
+        return item in self._places
+
+    async def finish(self, item: T) -> None:
+        """Return when something is loaded; raise if that fails meanwhile."""
+        while item in self._places:
+            loaded = self._loaded.get(item)
+            if loaded is None:
+                loaded = self._loaded[item] = asyncio.get_running_loop().create_future()
+            await asyncio.shield(loaded)
+
+    async def finish_all(self) -> None:
         """Return when everything is loaded; raise if that fails meanwhile."""
-        while self._queues:
-            if self._all_loaded is None:
-                self._all_loaded = asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._all_loaded)
+        while self._places:
+            await self.finish(next(iter(self._places)))
 
     async def stop(self) -> None:
-        self._queues.clear()
+        self._places.clear()
         if self._task:
             self._task.cancel()
             await asyncio.wait([self._task])
 
     async def _run(self) -> None:
         try:
-            while self._queues:
+            while self._places:
                 try:
                     await self._step()
                 except Exception as error:
                     report(_log, f"loading partitions failed; retry in {_RETRY_SECONDS} s", error)
-                    self._wake(error)
+                    for item in list(self._loaded):
+                        self._wake(item, error)
                     await asyncio.sleep(_RETRY_SECONDS)
         finally:
             self._task = None
-            self._wake()
+            for item in list(self._loaded):
+                self._wake(item)
 
     async def _step(self) -> None:
-        queue, after = next(iter(self._queues.items()))
+        # What a request waits for comes first.
+        item = next(iter(self._loaded.keys() & self._places.keys() or self._places))
         try:
-            last = await self._load_page(queue, after)
+            last = await self._load_page(item, self._places[item])
         except Exception:
-            # The other queues come first when it is tried again.
-            self._queues[queue] = self._queues.pop(queue)
+            # The others come first when it is tried again.
+            self._places[item] = self._places.pop(item)
             raise
         if last is None:
-            del self._queues[queue]
-            self._finish(queue)
+            del self._places[item]
+            self._finish(item)
         else:
-            self._queues[queue] = last
+            self._places[item] = last
         await next_slice()
 
-    def _finish(self, queue: QueueState) -> None:
-        queue.loaded = True
-        self._finished(queue)
+    def _finish(self, item: T) -> None:
+        self._finished(item)
+        self._wake(item)
 
-    def _wake(self, error: Exception | None = None) -> None:
-        """Answer everyone who waits until all is loaded."""
-        waited, self._all_loaded = self._all_loaded, None
+    def _wake(self, item: T, error: Exception | None = None) -> None:
+        """Answer everyone who waits for something."""
+        waited = self._loaded.pop(item, None)
         if waited is None:
             return
         if error is None:

@@ -75,19 +75,7 @@ class Renewing:
             if each.group not in queue.groups and each.id not in self._catalogue.dropped
         ]
         for subscription in new:
-            self._catalogue.add_group(queue, subscription)
-        for subscription in new:
-            await self._read_states(queue, queue.groups[subscription.group])
-
-    async def _read_states(self, queue: QueueState, group: GroupState) -> None:
-        """Read the states of a group that is new here: none, unless it starts at the end."""
-        states = await self._store.group_states(queue.config.number, group.name)
-        if any(number not in self._catalogue.partitions for number, _, _ in states):
-            # States of partitions that were created since are among them.
-            await self._renew_pages(queue, [group.name])
-        async for number, _, state in yielding(states):
-            if partition := self._catalogue.partitions.get(number):
-                self._catalogue.hear(group, partition, state, own=False)
+            await self._catalogue.load_group(queue, subscription)
 
     async def _renew_pages(self, queue: QueueState, groups: Sequence[str]) -> set[int]:
         """Read the partitions of a queue, with the states of groups; return their numbers."""

@@ -6,6 +6,7 @@ Nothing survives the process. Everything else is as the protocol says.
 import bisect
 from collections.abc import Iterable, Sequence
 from itertools import count, islice, takewhile
+from operator import itemgetter
 from pathlib import Path
 from typing import NoReturn
 from uuid import uuid4
@@ -220,8 +221,12 @@ class MemoryStore(Alone):
             and (partitions is None or partition in partitions)
         ]
 
-    async def group_states(self, queue: int, group: str) -> Sequence[StoredConsumer]:
-        return [each for each in await self.consumers(queue) if each.group == group]
+    async def group_states(
+        self, queue: int, group: str, *, after: int = -1, limit: int
+    ) -> Sequence[StoredConsumer]:
+        found = [each for each in await self.consumers(queue) if each.group == group]
+        behind = sorted((each for each in found if each.partition > after), key=itemgetter(0))
+        return behind[:limit]
 
     async def subscriptions(self, queue: int) -> list[Subscription]:
         return [s for s in self._subscriptions.values() if s.queue == queue]

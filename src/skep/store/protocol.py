@@ -109,7 +109,7 @@ class Store(Protocol):
         ...
 
     async def purge(self) -> bool:
-        """Remove a bounded number of rows of deleted queues; False if there is nothing to do now.
+        """Remove a bounded number of rows of deleted queues and groups; False if there are none.
 
         The list is durable: after a crash the next process goes on.
         """
@@ -138,8 +138,10 @@ class Store(Protocol):
         """The states of the groups of a queue, in all partitions or in some."""
         ...
 
-    async def group_states(self, queue: int, group: str) -> Sequence[StoredConsumer]:
-        """The states of one group of a queue."""
+    async def group_states(
+        self, queue: int, group: str, *, after: int = -1, limit: int
+    ) -> Sequence[StoredConsumer]:
+        """States of one group of a queue, by the number of the partition, behind one."""
         ...
 
     async def subscriptions(self, queue: int) -> list[Subscription]: ...
@@ -147,14 +149,19 @@ class Store(Protocol):
     async def subscribe(
         self, subscription: Subscription, consumers: Sequence[StoredConsumer]
     ) -> bool:
-        """Record a first contact and the cursors that follow.
+        """Record a first contact and the cursors that follow; ``id`` was never used before.
 
-        False, and nothing, if there was one before or the queue does not exist.
+        False, and nothing, if there was one before or the queue does not exist. Other calls go on
+        meanwhile, however many cursors there are.
         """
         ...
 
     async def delete_group(self, queue: int, group: str) -> None:
-        """Forget the group's subscription and its state in every partition."""
+        """Delete the group's subscription and list its states for ``purge``.
+
+        On return nothing finds them, and a group of the same name starts without them. How long
+        that takes does not depend on how many there are.
+        """
         ...
 
     # Reading by position.

@@ -4,13 +4,16 @@ from collections.abc import Iterable, Sequence
 
 import asyncpg
 
+from skep.errors import Unavailable
 from skep.model.news import Happened
 from skep.model.queue import Partition, Queue, Subscription
 from skep.store.postgres import rows
 from skep.store.postgres.news import NewsRows
 from skep.store.postgres.sql import QUERIES
-from skep.store.postgres.writing import insert_consumers
 from skep.store.protocol import StoredConsumer
+
+STEP = 500
+"""First states of a group that are written in one transaction: some ten milliseconds."""
 
 
 class CatalogueRows(NewsRows):
@@ -77,9 +80,12 @@ class CatalogueRows(NewsRows):
             found = await database.fetch_all("consumers_of", queue, list(partitions))
         return list(map(_to_stored, found))
 
-    async def group_states(self, queue: int, group: str) -> Sequence[StoredConsumer]:
+    async def group_states(
+        self, queue: int, group: str, *, after: int = -1, limit: int
+    ) -> Sequence[StoredConsumer]:
         database = await self._db()
-        return list(map(_to_stored, await database.fetch_all("group_states", queue, group)))
+        found = await database.fetch_all("group_states", queue, group, after, limit)
+        return list(map(_to_stored, found))
 
     async def subscriptions(self, queue: int) -> list[Subscription]:
         database = await self._db()
@@ -88,29 +94,83 @@ class CatalogueRows(NewsRows):
     async def subscribe(
         self, subscription: Subscription, consumers: Sequence[StoredConsumer]
     ) -> bool:
-        cursors = [
-            (subscription.queue, name, partition, subscription.id, *rows.from_consumer(state))
-            for partition, name, state in consumers
-        ]
+        """Many states are written in several transactions; the last one makes them count.
+
+        Before, the group is listed as one that is starting: if this ends early its states are
+        removed.
+        """
+        is_large = len(consumers) > STEP
+        if is_large:
+            await self._put_first_states(subscription, consumers[:-STEP])
 
         async def work(connection: asyncpg.Connection) -> tuple[bool, Happened]:
             first = await connection.fetch(
                 QUERIES["subscribe"], *rows.from_subscription(subscription)
             )
             if not first:
+                await connection.execute(QUERIES["give_up_starting_group"], *_key(subscription))
                 return False, Happened()
-            await insert_consumers(connection, cursors)
+            await _insert_first(connection, subscription, consumers[-STEP:])
+            if is_large:
+                await _check_starting(connection, "unlist_starting_group", subscription)
             return True, Happened(queues=(subscription.queue,))
 
         return await self._write_and_tell(work)
 
+    async def _put_first_states(
+        self, subscription: Subscription, consumers: Sequence[StoredConsumer]
+    ) -> None:
+        database = await self._db()
+
+        async def begin(connection: asyncpg.Connection) -> None:
+            await connection.execute(QUERIES["list_starting_group"], *_key(subscription))
+
+        await database.write(begin)
+        for start in range(0, len(consumers), STEP):
+            some = consumers[start : start + STEP]
+
+            async def put(
+                connection: asyncpg.Connection, some: Sequence[StoredConsumer] = some
+            ) -> None:
+                await _check_starting(connection, "renew_starting_group", subscription)
+                await _insert_first(connection, subscription, some)
+
+            await database.write(put)
+
     async def delete_group(self, queue: int, group: str) -> None:
         async def work(connection: asyncpg.Connection) -> tuple[None, Happened]:
+            # A trigger lists its states for removal.
             await connection.execute(QUERIES["delete_subscription"], queue, group)
-            await connection.execute(QUERIES["delete_consumers"], queue, group)
             return None, Happened(queues=(queue,))
 
         await self._write_and_tell(work)
+
+
+def _key(subscription: Subscription) -> tuple[int, str, str]:
+    return subscription.queue, subscription.group, subscription.id
+
+
+async def _insert_first(
+    connection: asyncpg.Connection,
+    subscription: Subscription,
+    consumers: Sequence[StoredConsumer],
+) -> None:
+    if consumers:
+        queue, group, identity = _key(subscription)
+        made = [
+            (queue, group, partition, identity, *rows.from_consumer(state))
+            for partition, _, state in consumers
+        ]
+        await connection.execute(QUERIES["insert_first_consumers"], made)
+
+
+async def _check_starting(
+    connection: asyncpg.Connection, query: str, subscription: Subscription
+) -> None:
+    if not await connection.fetch(QUERIES[query], *_key(subscription)):
+        raise Unavailable(
+            f"the first states of group {subscription.group!r} took too long to write; try again"
+        )
 
 
 def _to_stored(row: asyncpg.Record) -> StoredConsumer:

@@ -1,4 +1,4 @@
-"""Removing the rows of deleted queues, a bounded number in each transaction."""
+"""Removing the rows of deleted queues and groups, a bounded number in each transaction."""
 
 from typing import Any, NamedTuple
 
@@ -82,3 +82,45 @@ async def _remove_partitions(connection: asyncpg.Connection, queue: int, place: 
         return place  # there may be more of them
     await connection.execute(QUERIES["purge_partitions"], numbers)
     return place._replace(key=(max(row[1] for row in batch),))
+
+
+class _GroupPlace(NamedTuple):
+    """How far a pass through the states of a group is; without a partition it is at its end."""
+
+    group: tuple[int, str, str]
+    partition: int | None = -1
+
+
+class GroupPurger:
+    """Remembers where it is, like ``Purger``."""
+
+    def __init__(self) -> None:
+        self._place: _GroupPlace | None = None
+
+    async def step(self, database: Database) -> bool:
+        """One transaction; False if there is nothing to do now, or another server is at it."""
+        place = await database.write(self._step)
+        # Not before it is committed.
+        self._place = place
+        return place is not None
+
+    async def _step(self, connection: asyncpg.Connection) -> _GroupPlace | None:
+        found = await connection.fetch(QUERIES["next_group_removal"])
+        if not found:
+            return None
+        *key, is_starting, is_emptied = found[0]
+        group = key[0], key[1], key[2]
+        place = self._place
+        if place is None or place.group != group:
+            place = _GroupPlace(group)
+        if is_starting:
+            # Its server must not go on with it.
+            await connection.execute(QUERIES["give_up_starting_group"], *group)
+            return place
+        if place.partition is None:
+            done = "delete_group_removal" if is_emptied else "set_group_emptied"
+            await connection.execute(QUERIES[done], *group)
+            return _GroupPlace(group)
+        gone = await connection.fetch(QUERIES["purge_group"], *group, place.partition, ROWS)
+        last = max(row[0] for row in gone) if len(gone) == ROWS else None
+        return _GroupPlace(group, last)

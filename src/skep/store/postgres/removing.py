@@ -10,7 +10,7 @@ from skep.model.queue import Removal
 from skep.store.clock import Clock
 from skep.store.postgres import rows
 from skep.store.postgres.log import LogRows
-from skep.store.postgres.purge import Purger
+from skep.store.postgres.purge import GroupPurger, Purger
 from skep.store.postgres.sql import QUERIES
 from skep.store.postgres.text import from_texts, hash_of
 from skep.store.protocol import Truncation
@@ -23,6 +23,7 @@ class RemovingRows(LogRows):
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
         super().__init__(url, clock=clock)
         self._purger = Purger()
+        self._group_purger = GroupPurger()
 
     async def truncate(
         self, queue: int, partition: int, before: Offset, *, kind: str
@@ -81,7 +82,8 @@ class RemovingRows(LogRows):
         return await self._write_and_tell(work)
 
     async def purge(self) -> bool:
-        return await self._purger.step(await self._db())
+        database = await self._db()
+        return await self._purger.step(database) or await self._group_purger.step(database)
 
 
 async def _drop_oldest(

@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 from rocksdict import WriteBatch
@@ -26,15 +27,24 @@ _subscription = Decoder(Subscription)
 _SPARSE = 10
 """Partitions whose numbers are further apart than this on average are read one by one."""
 
-_STEP = 500
-"""States that are encoded at a time."""
+STEP = 500
+"""States that are written at a time."""
+_PAUSE_SECONDS = 0.001
+"""Between two steps, for everybody else."""
 
 RECENT = 10_000
 """Partitions written last that are kept in memory: those that are pushed to all the time."""
 
 
+class Group(NamedTuple):
+    """A group, and the name that its rows are stored under."""
+
+    subscription: Subscription
+    stored: str
+
+
 class CatalogueRows(Rows):
-    """Queues are few and are kept in memory; partitions and consumers are read when needed."""
+    """Queues and groups are few and are kept in memory; the rest is read when needed."""
 
     def _load(self) -> None:
         super()._load()
@@ -43,6 +53,11 @@ class CatalogueRows(Rows):
             queue.number: queue
             for queue in (_queue(value) for _, value in self._db.scan(b"q", b"r"))
         }
+        self._groups: dict[int, dict[str, Group]] = {queue: {} for queue in self._queues}
+        for key, value in self._db.scan(b"g", b"h"):
+            self._keep_group(Group(_subscription(value), key[9:].decode()))
+        self._starting: set[tuple[int, str]] = set()
+        """Groups whose first states are being written, by queue and stored name."""
 
     async def put_queue(self, queue: Queue, *, replace: bool = True) -> Queue:
         stored, is_written = await self._outlasting_stalls(partial(self._put_queue, queue, replace))
@@ -63,8 +78,12 @@ class CatalogueRows(Rows):
         batch = WriteBatch(raw_mode=True)
         batch.put(keys.queue_key(queue.number), encode(queue))
         self._write(batch)
-        self._queues[queue.number] = queue
+        self._keep_queue(queue)
         return queue, True
+
+    def _keep_queue(self, queue: Queue) -> None:
+        self._queues[queue.number] = queue
+        self._groups.setdefault(queue.number, {})
 
     async def create_partitions(self, queue: int, names: Sequence[str]) -> list[Partition]:
         """Not synced: the log of writes keeps its order, so the append that follows makes it so."""
@@ -127,48 +146,96 @@ class CatalogueRows(Rows):
             if consumer.partition in wanted
         )
 
-    async def group_states(self, queue: int, group: str) -> Sequence[StoredConsumer]:
-        return [each for each in await self.consumers(queue) if each.group == group]
+    async def group_states(
+        self, queue: int, group: str, *, after: int = -1, limit: int
+    ) -> Sequence[StoredConsumer]:
+        known = self._groups.get(queue, {}).get(group)
+        if known is None:
+            return []
+        lower, upper = keys.consumer_key(queue, after + 1, ""), keys.after(b"c" + keys.pack(queue))
+        found = self._read_consumers(lower, upper)
+        return list(islice((each for each in found if each.group == group), limit))
 
     async def subscriptions(self, queue: int) -> list[Subscription]:
-        if queue not in self._queues:
-            return []
-        prefix = b"g" + keys.pack(queue)
-        return [_subscription(value) for _, value in self._db.scan(prefix, keys.after(prefix))]
+        groups = self._groups.get(queue, {})
+        return [groups[name].subscription for name in sorted(groups)]
 
     async def subscribe(
         self, subscription: Subscription, consumers: Sequence[StoredConsumer]
     ) -> bool:
-        states: list[tuple[bytes, bytes]] = []
-        for index, (partition, group, state) in enumerate(consumers, 1):
-            key = keys.consumer_key(subscription.queue, partition, group)
-            states.append((key, encode(state)))
-            if index % _STEP == 0:
-                await asyncio.sleep(0)
-        is_new = await self._outlasting_stalls(partial(self._subscribe, subscription, states))
+        """Many states are written in steps, and count when the subscription is written.
+
+        The group is listed before. After a crash its states are removed.
+        """
+        queue, group = subscription.queue, subscription.group
+        if queue not in self._queues or group in self._groups[queue]:
+            return False
+        made = Group(subscription, self._free_name(queue, group))
+        self._starting.add((queue, made.stored))
+        is_new = False
+        try:
+            for start in range(0, len(consumers) - STEP, STEP):
+                step = partial(self._put_first_states, made, consumers[start : start + STEP])
+                await self._outlasting_stalls(step)
+                await asyncio.sleep(_PAUSE_SECONDS)
+            last = consumers[(len(consumers) - 1) // STEP * STEP :]
+            is_new = await self._outlasting_stalls(partial(self._subscribe, made, last))
+        finally:
+            self._starting.discard((queue, made.stored))
+            if not is_new and len(consumers) > STEP and queue in self._queues:
+                self._removing_groups[queue, made.stored] = b""
         if is_new:
             await self._db.sync()
         return is_new
 
-    def _subscribe(self, subscription: Subscription, states: Sequence[tuple[bytes, bytes]]) -> bool:
-        place = keys.subscription_key(subscription.queue, subscription.group)
-        if self._db.get(place) is not None or subscription.queue not in self._queues:
+    def _free_name(self, queue: int, group: str) -> str:
+        """A name to store a group under that no rows have."""
+        place = queue, group
+        is_taken = place in self._starting or place in self._removing_groups
+        return f"{group}\x00{self.next_number()}" if is_taken else group
+
+    def _put_first_states(self, made: Group, states: Sequence[StoredConsumer]) -> None:
+        queue = made.subscription.queue
+        if queue in self._queues:
+            batch = WriteBatch(raw_mode=True)
+            batch.put(keys.listed_group_key(queue, made.stored), b"")
+            self._put_states(batch, made, states)
+            self._write(batch)
+
+    def _subscribe(self, made: Group, states: Sequence[StoredConsumer]) -> bool:
+        queue, group = made.subscription.queue, made.subscription.group
+        if queue not in self._queues or group in self._groups[queue]:
             return False
         batch = WriteBatch(raw_mode=True)
-        for key, state in states:
-            batch.put(key, state)
-        batch.put(place, encode(subscription))
+        self._put_states(batch, made, states)
+        batch.delete(keys.listed_group_key(queue, made.stored))
+        batch.put(keys.subscription_key(queue, made.stored), encode(made.subscription))
         self._write(batch)
+        self._keep_group(made)
         return True
 
+    def _keep_group(self, group: Group) -> None:
+        subscription = group.subscription
+        if subscription.queue in self._queues:
+            self._groups[subscription.queue][subscription.group] = group
+
+    def _put_states(
+        self, batch: WriteBatch, group: Group, states: Sequence[StoredConsumer]
+    ) -> None:
+        for number, _, state in states:
+            key = keys.consumer_key(group.subscription.queue, number, group.stored)
+            batch.put(key, encode(state))
+
     async def delete_group(self, queue: int, group: str) -> None:
+        known = self._groups.get(queue, {}).get(group)
+        if known is None:
+            return
         batch = WriteBatch(raw_mode=True)
-        batch.delete(keys.subscription_key(queue, group))
-        prefix = b"c" + keys.pack(queue)
-        for key, _ in self._db.scan(prefix, keys.after(prefix)):
-            if keys.consumer_place(key)[1] == group:
-                batch.delete(key)
+        batch.delete(keys.subscription_key(queue, known.stored))
+        batch.put(keys.listed_group_key(queue, known.stored), b"")
         self._write(batch)
+        del self._groups[queue][group]
+        self._removing_groups[queue, known.stored] = b""
         await self._db.sync()
 
     def queue_version(self, queue: int) -> int | None:
@@ -185,15 +252,14 @@ class CatalogueRows(Rows):
         return known if known and known.queue == queue else None
 
     def subscription(self, queue: int, group: str) -> Subscription | None:
-        if queue not in self._queues:
-            return None
-        value = self._db.get(keys.subscription_key(queue, group))
-        return None if value is None else _subscription(value)
+        known = self._groups.get(queue, {}).get(group)
+        return known.subscription if known else None
 
     def consumer(self, queue: int, partition: int, group: str) -> Consumer | None:
-        if queue not in self._queues:
+        known = self._groups.get(queue, {}).get(group)
+        if known is None:
             return None
-        value = self._db.get(keys.consumer_key(queue, partition, group))
+        value = self._db.get(keys.consumer_key(queue, partition, known.stored))
         return None if value is None else _consumer(value)
 
     def _read_partitions(self, queue: int, after: int = -1) -> Iterator[Partition]:
@@ -201,10 +267,13 @@ class CatalogueRows(Rows):
         return (_partition(value) for _, value in self._db.scan(lower, upper))
 
     def _read_consumers(self, lower: bytes, upper: bytes) -> Iterator[StoredConsumer]:
-        return (
-            StoredConsumer(*keys.consumer_place(key), _consumer(value))
-            for key, value in self._db.scan(lower, upper)
-        )
+        """The states of groups that exist, between two keys of one queue."""
+        groups = self._groups[keys.unpack(lower[1:9])]
+        wanted = {group.stored: name for name, group in groups.items()}
+        for key, value in self._db.scan(lower, upper):
+            partition, stored = keys.consumer_place(key)
+            if stored in wanted:
+                yield StoredConsumer(partition, wanted[stored], _consumer(value))
 
     def _put_partition(self, batch: WriteBatch, partition: Partition) -> None:
         batch.put(keys.partition_key(partition.queue, partition.number), encode(partition))

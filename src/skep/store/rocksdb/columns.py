@@ -56,6 +56,11 @@ def has_trace_ids(value: bytes) -> bool:
     return len(value) > 1 and bool(value[1] & _TRACE_IDS)
 
 
+def queue_of(value: bytes) -> int | None:
+    """The queue of an encoded segment; nothing else of it is looked at."""
+    return int(_HEADER.unpack_from(value)[-1]) if len(value) >= _HEADER.size else None
+
+
 def decode(key: bytes, value: bytes) -> Segment:
     partition, start = unpack_pair(key)
     if len(value) < _HEADER.size:

@@ -4,6 +4,7 @@
     m <what>                                   about the store: format, id, last number
     q <queue>                                  queue
     x <queue>                                  (a queue that is being removed)
+    y <queue> <group>                          (a group whose states are being removed or made)
     n <queue> <name>                           number of the partition
     p <queue> <partition>                      partition
     g <queue> <group>                          subscription
@@ -28,6 +29,9 @@ and in a column family of their own, ``segments``:
 Numbers, offsets and instants are eight bytes, big-endian; a text stands last, or is ended by a
 zero byte that it may not contain. So the order of the bytes is the order of the tuples, and what
 belongs together is one contiguous range.
+
+A group that was deleted leaves states behind that are removed later. One of the same name that is
+made before that is stored as ``<group> 0 <generation>``, a number in decimal.
 """
 
 import struct
@@ -72,6 +76,20 @@ def queue_key(queue: int) -> bytes:
 
 def removed_queue_key(queue: int) -> bytes:
     return b"x" + pack(queue)
+
+
+def listed_group_key(queue: int, group: str) -> bytes:
+    return b"y" + pack(queue) + group.encode()
+
+
+def listed_group(key: bytes) -> tuple[int, str]:
+    """The queue and the group in the key of a listed group."""
+    return unpack(key[1:9]), key[9:].decode()
+
+
+def group_of(stored: str) -> str:
+    """The name of a group that is stored under a name."""
+    return stored.partition("\x00")[0]
 
 
 def name_key(queue: int, name: str) -> bytes:

@@ -14,6 +14,7 @@ from skep.model.names import Offset
 from skep.model.trace import TraceEvent
 from skep.store.moving import Load, StoredOutcome
 from skep.store.rocksdb import keys
+from skep.store.rocksdb.catalogue import Group
 from skep.store.rocksdb.entries import EntryRows
 from skep.store.rocksdb.letters import LetterRows
 from skep.store.rocksdb.removing import RemovingRows
@@ -43,7 +44,10 @@ class MovingRows(RemovingRows, LetterRows, EntryRows):
         self._load_rest(batch, load)
         self._write(batch)
         self._remember(load.partitions)
-        self._queues |= {queue.number: queue for queue in load.queues}
+        for queue in load.queues:
+            self._keep_queue(queue)
+        for subscription in load.subscriptions:
+            self._keep_group(Group(subscription, subscription.group))
 
     async def others(self) -> int:
         return 0  # the lock of the directory sees to it

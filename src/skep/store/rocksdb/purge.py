@@ -1,4 +1,4 @@
-"""Removing the rows of a deleted queue, a bounded number at a time.
+"""Removing the rows of deleted queues and groups, a bounded number at a time.
 
 Rows are deleted one by one. A range tombstone per partition would make every read slower with each
 of them, so that removing many partitions would take quadratic time. Only what is contiguous for a
@@ -27,7 +27,7 @@ _SEGMENTS = b""
 _OF_PARTITIONS = (_SEGMENTS, b"t", b"u", b"e")
 """Rows that are found by the number of their partition. Segments first: without its segment a
 message gets no trace event and becomes no dead letter, so nothing is added behind our back."""
-_OF_QUEUES = (b"n", b"g", b"c", b"h", b"j", b"d", b"r")
+_OF_QUEUES = (b"n", b"g", b"y", b"c", b"h", b"j", b"d", b"r")
 
 _event = Decoder(TraceEvent)
 
@@ -45,6 +45,25 @@ def purge(database: Database, batch: WriteBatch, queue: int, progress: dict[byte
     key instead would look through all tombstones of the steps before.
     """
     return _Step(database, batch, progress).run(queue)
+
+
+def purge_group(
+    database: Database, batch: WriteBatch, queue: int, group: str, start: bytes
+) -> bytes | None:
+    """Add some states of a listed group to a batch of deletions.
+
+    It begins with the key ``start`` and returns the one to go on from; None if these are the last.
+    """
+    prefix = b"c" + keys.pack(queue)
+    rest = database.scan(max(start, prefix), keys.after(prefix))
+    found = [key for key, _ in islice(rest, ROWS + 1)]
+    for key in found[:ROWS]:
+        if keys.consumer_place(key)[1] == group:
+            batch.delete(key)
+    if len(found) > ROWS:
+        return found[ROWS]
+    batch.delete(keys.listed_group_key(queue, group))
+    return None
 
 
 class _Step:

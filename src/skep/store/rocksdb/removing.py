@@ -11,7 +11,7 @@ from skep.model.segment import Segment
 from skep.store.protocol import Truncation
 from skep.store.rocksdb import columns, keys
 from skep.store.rocksdb.log import LogRows
-from skep.store.rocksdb.purge import purge
+from skep.store.rocksdb.purge import purge, purge_group
 from skep.store.rocksdb.traces import TraceRows
 from skep.store.rocksdb.values import Decoder, encode
 
@@ -99,17 +99,19 @@ class RemovingRows(LogRows, TraceRows):
         batch.delete(keys.queue_key(queue))
         batch.put(keys.removed_queue_key(queue), b"")
         self._write(batch)
-        del self._queues[queue]
+        del self._queues[queue], self._groups[queue]
         self._removing[queue] = {}
+        for listed in [each for each in self._removing_groups if each[0] == queue]:
+            del self._removing_groups[listed]
         await self._db.sync()
         return True
 
     async def purge(self) -> bool:
         """Not synced: what a crash undoes of it is still listed, and is done again."""
+        self._db.check()
         queue = next(iter(self._removing), None)
         if queue is None:
-            return False
-        self._db.check()
+            return self._purge_group()
         batch = WriteBatch(raw_mode=True)
         progress = dict(self._removing[queue])
         done = purge(self._db, batch, queue, progress)
@@ -119,6 +121,19 @@ class RemovingRows(LogRows, TraceRows):
             del self._removing[queue]
         else:
             self._removing[queue] = progress
+        return True
+
+    def _purge_group(self) -> bool:
+        listed, start = next(iter(self._removing_groups.items()), (None, b""))
+        if listed is None:
+            return False
+        batch = WriteBatch(raw_mode=True)
+        rest = purge_group(self._db, batch, *listed, start)
+        self._write(batch)
+        if rest is None:
+            del self._removing_groups[listed]
+        else:
+            self._removing_groups[listed] = rest
         return True
 
     def _oldest(self, partition: Partition, before: Offset) -> tuple[list[Segment], Segment | None]:

@@ -65,11 +65,11 @@ class Rows(Alone):
 
         That is not stored: after a restart each kind is looked through from its beginning once.
         """
-
-    def _is_removed(self, partition: int) -> bool:
-        """Whether a partition belongs to a deleted queue that still has rows."""
-        places = [keys.partition_key(queue, partition) for queue in self._removing]
-        return any(value is not None for value in self._db.get_many(places)) if places else False
+        self._removing_groups: dict[tuple[int, str], bytes] = {
+            keys.listed_group(key): b"" for key, _ in self._db.scan(b"y", b"z")
+        }
+        """Groups with states that are still to be removed, by queue and stored name, and the key
+        of the state to go on from."""
 
     def _write(self, batch: WriteBatch) -> None:
         if self._numbered != self._number:

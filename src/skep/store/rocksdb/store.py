@@ -63,7 +63,8 @@ class RocksStore(MovingRows):
         for partition in partitions:
             self._put_partition(batch, partition)
         for (queue, number, group), state in round_.consumers.items():
-            batch.put(keys.consumer_key(queue, number, group), encode(state))
+            stored = self._groups[queue][group].stored
+            batch.put(keys.consumer_key(queue, number, stored), encode(state))
         for number, ids in round_.transactions.items():
             for key, offset in zip(keys.transaction_keys(number, ids), ids.values(), strict=True):
                 batch.put(key, keys.pack(offset))

@@ -7,7 +7,7 @@ from rocksdict import WriteBatch
 
 from skep.model.names import Offset
 from skep.model.trace import TraceEvent, TraceName
-from skep.store.rocksdb import keys
+from skep.store.rocksdb import columns, keys
 from skep.store.rocksdb.rows import Rows
 from skep.store.rocksdb.values import Decoder, encode
 
@@ -19,7 +19,7 @@ class TraceRows(Rows):
         prefix = b"i" + trace_id
         entries = self._db.scan(prefix, keys.after(prefix))
         places = (keys.unpack_pair(key[-16:]) for key, _ in entries)
-        return list(islice((at for at in places if not self._is_removed(at[0])), limit))
+        return list(islice((at for at in places if not self._is_removed(*at)), limit))
 
     async def trace_events(self, partition: int, offset: Offset) -> list[TraceEvent]:
         return list(self._events(partition, offset, offset + 1))
@@ -47,7 +47,15 @@ class TraceRows(Rows):
         self, lower: bytes, upper: bytes, *, backwards: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         entries = self._db.scan(lower, upper, backwards=backwards)
-        return (each for each in entries if not self._is_removed(keys.unpack_pair(each[1])[0]))
+        return (each for each in entries if not self._is_removed(*keys.unpack_pair(each[1])))
+
+    def _is_removed(self, partition: int, offset: Offset) -> bool:
+        """Whether a message belongs to a deleted queue. Its segment is the first to be removed."""
+        if not self._removing:
+            return False
+        lower, upper = keys.pack(partition), keys.segment_key(partition, offset + 1)
+        entry = next(self._db.scan_segments(lower, upper, backwards=True), None)
+        return entry is None or columns.queue_of(entry[1]) in self._removing
 
     def _summary(self, name: str, entries: list[tuple[bytes, bytes]]) -> TraceName:
         key, value = entries[-1]

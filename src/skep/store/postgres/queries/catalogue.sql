@@ -83,7 +83,9 @@ SELECT c.partition, c.consumer_group, c.version, c.cursor_offset, c.acked, c.run
        c.completed, c.failed, c.messages_consumed, c.batches_consumed, c.last_consumed_at, c.token
   FROM queen.subscription AS s
   JOIN queen.consumer AS c USING (queue, consumer_group)
- WHERE s.queue = $1 AND s.consumer_group = $2 AND c.subscription = s.id;
+ WHERE s.queue = $1 AND s.consumer_group = $2 AND c.subscription = s.id AND c.partition > $3
+ ORDER BY c.partition
+ LIMIT $4;
 
 -- name: subscriptions
 SELECT s.queue, s.consumer_group, s.id, s.mode, s.from_at, s.created_at
@@ -103,5 +105,25 @@ RETURNING 1;
 -- name: delete_subscription
 DELETE FROM queen.subscription WHERE queue = $1 AND consumer_group = $2;
 
--- name: delete_consumers
-DELETE FROM queen.consumer WHERE queue = $1 AND consumer_group = $2;
+-- name: list_starting_group
+INSERT INTO queen.group_removal (queue, consumer_group, subscription, starting)
+VALUES ($1, $2, $3, true);
+
+-- name: renew_starting_group
+-- No row comes back if its states are being removed.
+UPDATE queen.group_removal SET listed_at = clock_timestamp()
+ WHERE queue = $1 AND consumer_group = $2 AND subscription = $3 AND starting
+RETURNING 1;
+
+-- name: unlist_starting_group
+DELETE FROM queen.group_removal
+ WHERE queue = $1 AND consumer_group = $2 AND subscription = $3 AND starting
+RETURNING 1;
+
+-- name: give_up_starting_group
+UPDATE queen.group_removal SET starting = false
+ WHERE queue = $1 AND consumer_group = $2 AND subscription = $3;
+
+-- name: insert_first_consumers
+-- Of a subscription that nobody knows yet.
+INSERT INTO queen.consumer SELECT * FROM unnest($1::queen.consumer[]);

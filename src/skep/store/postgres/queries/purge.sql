@@ -1,4 +1,4 @@
--- Removing the rows of deleted queues, a bounded number in each transaction. Each statement goes on
+-- Removing the rows of deleted queues and groups, a bounded number in each transaction. Each statement goes on
 -- from a key: the index entries before it belong to rows that were deleted a moment ago.
 
 -- name: next_removal
@@ -97,3 +97,30 @@ DELETE FROM queen.lane_head WHERE ctid = ANY (ARRAY(
      ORDER BY h.lane
      LIMIT $3))
 RETURNING lane;
+
+-- name: next_group_removal
+-- The group to go on with, if no other server is at it. Never one that exists.
+SELECT r.queue, r.consumer_group, r.subscription, r.starting, r.emptied
+  FROM queen.group_removal AS r
+ WHERE (NOT (r.starting OR r.emptied) OR r.listed_at < clock_timestamp() - interval '1 minute')
+   AND NOT EXISTS (SELECT FROM queen.subscription AS s
+                    WHERE s.queue = r.queue AND s.consumer_group = r.consumer_group
+                      AND s.id = r.subscription)
+ ORDER BY r.queue, r.consumer_group, r.subscription
+ LIMIT 1
+   FOR UPDATE OF r SKIP LOCKED;
+
+-- name: set_group_emptied
+UPDATE queen.group_removal SET emptied = true
+ WHERE queue = $1 AND consumer_group = $2 AND subscription = $3;
+
+-- name: delete_group_removal
+DELETE FROM queen.group_removal WHERE queue = $1 AND consumer_group = $2 AND subscription = $3;
+
+-- name: purge_group
+DELETE FROM queen.consumer WHERE ctid = ANY (ARRAY(
+    SELECT c.ctid FROM queen.consumer AS c
+     WHERE c.queue = $1 AND c.consumer_group = $2 AND c.subscription = $3 AND c.partition >= $4
+     ORDER BY c.partition
+     LIMIT $5))
+RETURNING partition;
