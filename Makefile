@@ -57,7 +57,7 @@ bench-postgres: $(READY) tools ## The same on PostgreSQL, beside queues of rows
 
 PARTITIONS ?= 1000000
 
-bench-scale: $(READY) ## A queue with a million partitions, and another client beside it
+bench-scale: $(READY) ## A queue with a million partitions, and other clients beside it
 	$(BIN)/python -m benchmarks.scale --partitions $(PARTITIONS) --save benchmarks/results/scale.json
 
 bench-snapshot: $(READY) ## Load PostgreSQL while somebody holds a snapshot of it for ten minutes
