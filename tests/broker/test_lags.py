@@ -7,9 +7,12 @@ import pytest
 from skep import Broker
 from skep.errors import GroupNotFound, NotFound
 from skep.model.lease_id import worker_id_of
-from skep.model.names import QUEUE_MODE
+from skep.model.names import QUEUE_MODE, to_datetime
+from skep.model.queue import Partition
+from skep.store.memory import MemoryStore
 from skep.testing.clock import ManualClock
-from tests.broker.build import drafts, moment, pop
+from tests.broker.build import drafts, make_broker, moment, pop
+from tests.broker.restarts import Restarts
 
 
 def everything(queue: str) -> bool:
@@ -41,6 +44,73 @@ async def test_the_age_of_what_waits_is_read_where_it_is_not_known(
 
     assert lag.backlog == 2
     assert lag.oldest_at == moment(clock, -20)
+
+
+async def fill_and_read(queue: Broker, names: list[str]) -> None:
+    """Let a group have read a message in each partition, and no more."""
+    await queue.push("orders", [draft for name in names for draft in drafts(1, name)])
+    while await queue.pop("orders", batch=1000, partitions=100, auto_ack=True):
+        pass
+
+
+async def test_the_oldest_of_more_partitions_than_are_read_is_known_exactly_after_a_restart(
+    server: Restarts, clock: ManualClock
+) -> None:
+    names = [f"p{number}" for number in range(150)]
+    async with server.run() as queue:
+        await fill_and_read(queue, names)
+        clock.advance(10)
+        await queue.push("orders", [draft for name in names[100:] for draft in drafts(1, name)])
+        clock.advance(10)
+        await queue.push("orders", [draft for name in names[:100] for draft in drafts(1, name)])
+    async with server.run() as queue:
+        lag = await queue.insight.groups.group("orders", QUEUE_MODE)
+
+        assert lag.oldest_at == moment(clock, -10)
+
+
+async def test_an_age_that_is_not_known_after_a_restart_is_not_told_later_and_soon_exactly(
+    server: Restarts, clock: ManualClock
+) -> None:
+    names = [f"p{number}" for number in range(150)]
+    async with server.run() as queue:
+        await fill_and_read(queue, names)
+        clock.advance(10)
+        await queue.push("orders", [draft for name in names[100:] for draft in drafts(1, name)])
+        clock.advance(10)
+        await queue.push("orders", [draft for name in names[:100] for draft in drafts(1, name)])
+        await queue.push("orders", [draft for name in names for draft in drafts(1, name)])
+    async with server.run() as queue:
+        first = await queue.insight.groups.group("orders", QUEUE_MODE)
+        second = await queue.insight.groups.group("orders", QUEUE_MODE)
+
+        assert first.oldest_at == moment(clock, -20)
+        assert second.oldest_at == moment(clock, -10)
+
+
+async def test_messages_that_are_found_when_a_partition_is_read_again_are_not_taken_for_the_newest(
+    clock: ManualClock,
+) -> None:
+    async with make_broker(MemoryStore(clock=clock)) as queue:
+        await fill_and_read(queue, ["a"])
+        known = queue._catalogue.partition("orders", "a")
+        pushed_at = clock.now()
+        clock.advance(10)
+        found = Partition(
+            number=known.number,
+            queue=known.queue.config.number,
+            name="a",
+            created_at=known.created_at,
+            end=3,
+            first_at=known.first_at,
+            newest_at=clock.now(),
+        )
+
+        queue._catalogue.adopt(known.queue, found)
+
+        (lag,) = await queue.groups.lag("orders", QUEUE_MODE)
+        assert lag.backlog == 2
+        assert lag.oldest_at == to_datetime(pushed_at)
 
 
 async def test_a_group_that_has_read_all_has_nothing_old(queue: Broker) -> None:

@@ -79,7 +79,7 @@ class Claiming:
                 end,
                 consumed=len(messages),
                 now=now,
-                oldest_at=_next_at(segments, partition, end, now),
+                oldest_at=_next_at(segments, end),
             )
         else:
             state = leases.grant(
@@ -90,7 +90,7 @@ class Claiming:
                 now=now,
                 seconds=take.lease_seconds or options.lease_time,
                 oldest_at=ripe[0].created_at,
-                next_at=_next_at(segments, partition, end, now),
+                next_at=_next_at(segments, end),
             )
         known = group.consumers.get(partition.number)
         update = group.update(partition, state, expected=consumer.revision)
@@ -123,14 +123,12 @@ class Claiming:
         return messages[:budget], end
 
 
-def _next_at(
-    segments: list[Segment], partition: PartitionState, end: Offset, now: Instant
-) -> Instant:
-    """When the message at ``end`` was pushed, or before that."""
+def _next_at(segments: list[Segment], end: Offset) -> Instant:
+    """When the message at ``end`` was pushed, or before that: it may not be known yet."""
     for segment in reversed(segments):
         if segment.start <= end < segment.end:
             return segment.created_at
-    return now if end >= partition.end else segments[-1].created_at
+    return segments[-1].created_at
 
 
 def _skipped(cursor: Offset, end: Offset, messages: list[Message]) -> ranges.Ranges:

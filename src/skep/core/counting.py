@@ -112,7 +112,7 @@ def _count_group(
 ) -> None:
     age = held = None
     if partition.end - state.cursor > size(state.acked):
-        age = age_of(state.oldest_at, partition.number)
+        age = age_of(group.oldest_at(partition, state), partition.number)
     if lease := state.live_lease(now):
         run = complement(state.acked, state.cursor, state.run_end)
         held = Held(lease.id, size(run), lease.completed)

@@ -234,7 +234,7 @@ class Following:
     def _grow(self, grown: Grown) -> None:
         partition = self._catalogue.partitions.get(grown.partition)
         if partition is not None and grown.end > partition.end:
-            partition.grow(grown.end, grown.newest_at)
+            partition.grow(grown.end, grown.newest_at, start=grown.start)
             self._catalogue.refresh_grown(partition)
 
     def _cut(self, cut: Cut) -> None:

@@ -270,7 +270,7 @@ def partition_lag(group: GroupState, partition: PartitionState, now: Instant) ->
         worker_id=worker_id_of(lease.id) if lease else None,
         lease_expires_at=to_datetime(lease.expires_at) if lease else None,
         attempt=consumer.attempt,
-        oldest_at=to_datetime(consumer.oldest_at) if backlog else None,
+        oldest_at=to_datetime(group.oldest_at(partition, consumer)) if backlog else None,
         last_consumed_at=to_datetime(consumer.last_consumed_at)
         if consumer.last_consumed_at
         else None,

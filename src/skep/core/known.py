@@ -187,6 +187,8 @@ class Known:
             known.truncate(stored.start, stored.first_at)
         if stored.end > known.end:
             known.grow(stored.end, stored.newest_at)
+        if stored.start == known.start and stored.end > stored.start:
+            known.first_at = stored.first_at
         return known
 
     def drop_partition(self, partition: PartitionState) -> None:
@@ -273,7 +275,7 @@ class Known:
                 self.cache.append(segment)
                 # Another server may have told of what it put behind it already.
                 if segment.end > partition.end:
-                    partition.grow(segment.end, segment.created_at)
+                    partition.grow(segment.end, segment.created_at, start=segment.start)
                 self.refresh_grown(partition)
         for change, outcome in zip(changes, commit.outcomes, strict=True):
             if isinstance(outcome, Applied) and not outcome.repeated:

@@ -3,6 +3,7 @@
 import heapq
 from collections.abc import Iterator
 from datetime import datetime
+from operator import itemgetter
 from typing import TypeAlias
 
 import msgspec
@@ -132,7 +133,7 @@ class Lags:
         async for _, state in yielding(self._seen(sees)):
             for group in list(state.groups.values()):
                 async for partition in yielding(list(state.partitions.values())):
-                    oldest_at = group.consumer(partition).oldest_at
+                    oldest_at = group.oldest_at(partition, group.consumer(partition))
                     if group.pending(partition) and oldest_at <= horizon:
                         candidates.append((oldest_at, len(candidates), group, partition))
         # What is known is not later than the truth: so the oldest come first, as far as is known.
@@ -185,37 +186,47 @@ class Lags:
         """Since when the oldest message of all waits.
 
         What is known in memory is not later than that: so the oldest by what is known are read,
-        until no other can be older.
+        until no other can be older. If those are too many, what is known of the next one counts.
+        What was read is kept, so that the next request goes on with others.
         """
-        candidates = self._oldest_known(group)
-        oldest: datetime | None = None
-        for known_at, partition, cursor in candidates:
-            known = to_datetime(known_at)
-            if oldest is not None and known >= oldest:
+        oldest: Instant | None = None
+        for index, (known_at, partition) in enumerate(self._oldest_known(group)):
+            if oldest is not None and known_at >= oldest:
                 break
-            exact = await self._created_at(partition, cursor) or known
+            if index == _READS:
+                return to_datetime(known_at)
+            exact = await self._read_age(group, partition) or known_at
             oldest = exact if oldest is None else min(oldest, exact)
-        return oldest
+        return None if oldest is None else to_datetime(oldest)
 
-    def _oldest_known(self, group: GroupState) -> list[tuple[Instant, int, Offset]]:
-        """Partitions with their cursors whose messages are the oldest by what is known."""
-        found = []
-        for number in group.totals.oldest(_READS):
-            if partition := self._catalogue.partitions.get(number):
-                consumer = group.consumer(partition)
-                found.append((consumer.oldest_at, number, consumer.cursor))
-        return sorted(found)
+    def _oldest_known(self, group: GroupState) -> list[tuple[Instant, PartitionState]]:
+        """Partitions whose messages are the oldest by what is known, one more than are read."""
+        known = map(self._catalogue.partitions.get, group.totals.oldest(_READS + 1))
+        found = [
+            (group.oldest_at(partition, group.consumer(partition)), partition)
+            for partition in known
+            if partition is not None
+        ]
+        return sorted(found, key=itemgetter(0))
+
+    async def _read_age(self, group: GroupState, partition: PartitionState) -> Instant | None:
+        cursor = group.consumer(partition).cursor
+        created_at = await self._created_at(partition.number, cursor)
+        known = group.consumers.get(partition.number)
+        if created_at is not None and known is not None and known.cursor == cursor:
+            self._catalogue.adjust(group, partition, oldest_at=created_at)
+        return created_at
 
     async def _exactly(self, lag: PartitionLag) -> PartitionLag:
         """The place with the very age of its oldest message."""
         if not lag.backlog:
             return lag
         created_at = await self._created_at(lag.number, lag.cursor)
-        return lag if created_at is None else replace(lag, oldest_at=created_at)
+        return lag if created_at is None else replace(lag, oldest_at=to_datetime(created_at))
 
-    async def _created_at(self, partition: int, offset: Offset) -> datetime | None:
+    async def _created_at(self, partition: int, offset: Offset) -> Instant | None:
         segments = await self._store.read(partition, offset, messages=1, size=1)
-        return to_datetime(segments[0].created_at) if segments else None
+        return segments[0].created_at if segments else None
 
 
 def _popped(heap: list[_Candidate]) -> Iterator[_Candidate]:

@@ -54,17 +54,22 @@ class PartitionState(msgspec.Struct, gc=False, eq=False):
             newest_at,
         )
 
-    def grow(self, end: Offset, created_at: Instant) -> None:
-        """Messages were appended up to ``end``."""
-        start, self.end = self.end, end
-        if self.start == start:
-            self.first_at = created_at
-        self.newest_at = created_at
+    def grow(self, end: Offset, created_at: Instant, *, start: Offset | None = None) -> None:
+        """Messages were appended up to ``end``: at ``created_at`` from ``start`` on.
+
+        Without ``start`` that is known of the last one only. What other servers appended before
+        may not be known yet. It is not older than what is.
+        """
+        before, floor = self.end, self.newest_at or self.created_at
+        start = end - 1 if start is None else start
+        if self.start == before:
+            self.first_at = created_at if start <= before else floor
+        self.end, self.newest_at = end, created_at
         queue = self.queue
-        queue.kept += end - start
+        queue.kept += end - before
         queue.changed.add(self)
         for group in queue.groups.values():
-            group.follow(self, start, created_at)
+            group.follow(self, before, start, floor)
 
     def truncate(self, start: Offset, first_at: Instant) -> None:
         groups = list(self.queue.groups.values())
@@ -214,19 +219,33 @@ class GroupState:
             attempts=attempts,
         )
 
-    def follow(self, partition: PartitionState, start: Offset, created_at: Instant) -> None:
-        """A partition has grown: that counts, and whoever had read all knows its age exactly."""
-        self.backlog += partition.end - start
+    def follow(
+        self, partition: PartitionState, before: Offset, start: Offset, floor: Instant
+    ) -> None:
+        """A partition has grown from ``before`` on: that counts, and has an age for who read all.
+
+        It is exact if the group goes on at ``start`` or behind it. What lies before that is not
+        older than ``floor``.
+        """
+        self.backlog += partition.end - before
         known = self.consumers.get(partition.number)
         if known is None:
             return
-        if known.cursor >= start:
-            known = replace(known, oldest_at=created_at)
-        elif known.lease and known.run_end == start:
-            known = replace(known, lease=replace(known.lease, next_at=created_at))
+        if known.cursor >= before:
+            exact = partition.newest_at if known.cursor >= start else floor
+            known = replace(known, oldest_at=exact)
+        elif known.lease and known.run_end == before:
+            exact = partition.newest_at if before >= start else floor
+            known = replace(known, lease=replace(known.lease, next_at=exact))
         else:
             return
         self.consumers[partition.number] = known
+
+    def oldest_at(self, partition: PartitionState, state: Consumer) -> Instant:
+        """When the message at the cursor was pushed, or before that; exact if it is the last."""
+        if partition.end - state.cursor == 1:
+            return partition.newest_at
+        return max(state.oldest_at, partition.first_at)
 
     def pending(self, partition: PartitionState) -> int:
         """Messages of a partition that the group is not done with."""

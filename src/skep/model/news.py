@@ -10,11 +10,15 @@ from skep.model.queue import Partition
 
 
 class Grown(msgspec.Struct, frozen=True, array_like=True):
-    """Messages were appended to a partition, up to ``end``; the newest is of ``newest_at``."""
+    """Messages were appended to a partition, up to ``end``, at ``newest_at``.
+
+    They begin at ``start``. An event of a server before that was told does not say it.
+    """
 
     partition: int
     end: Offset
     newest_at: Instant
+    start: Offset | None = None
 
 
 class Cut(msgspec.Struct, frozen=True, array_like=True):

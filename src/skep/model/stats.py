@@ -72,6 +72,7 @@ class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
     members: int
     """Consumers that hold a lease now."""
     oldest_at: datetime | None
+    """Not later than when the oldest message that waits was pushed; None if none waits."""
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):

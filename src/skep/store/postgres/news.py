@@ -212,7 +212,9 @@ def _letters(changes: Sequence[Change], outcomes: Sequence[Outcome]) -> tuple[in
 
 def _grown(segments: Sequence[Segment]) -> tuple[Grown, ...]:
     ends = {segment.partition: segment for segment in segments}
-    return tuple([Grown(number, last.end, last.created_at) for number, last in ends.items()])
+    return tuple(
+        [Grown(number, last.end, last.created_at, last.start) for number, last in ends.items()]
+    )
 
 
 def _moved(changes: Sequence[Change], outcomes: Sequence[Outcome]) -> tuple[Moved, ...]:
