@@ -3,8 +3,8 @@
 Loops run in slices, and all loops of an event loop together get one slice per iteration of it: what
 is ready waits for one slice at most, however many loops there are.
 
-The event loop pauses before each slice. If it were busy all the time, other threads, such as the
-one that syncs, would hardly run: a thread that waits for the interpreter can demand it only if
+The event loop pauses after every second slice. If it were busy all the time, other threads, such as
+the one that syncs, would hardly run: a thread that waits for the interpreter can demand it only if
 nobody has released it for 5 ms, and the event loop releases and takes it back in each iteration.
 """
 
@@ -18,7 +18,8 @@ from weakref import WeakKeyDictionary
 T = TypeVar("T")
 SLICE_SECONDS = 0.002
 _PAUSE_SECONDS = 0.001
-"""Before each slice."""
+_SLICES = 2
+"""Slices between two pauses."""
 _FREE_SECONDS = 0.00025
 """How long a loop runs before it queues for its first slice; most end within that."""
 
@@ -28,14 +29,19 @@ class _Slices:
 
     def __init__(self) -> None:
         self._waiters: deque[asyncio.Future[None]] = deque()
+        self._granted = 0
 
     async def wait(self) -> None:
-        loop = asyncio.get_running_loop()
-        waiter = loop.create_future()
+        waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         if len(self._waiters) == 1:
-            loop.call_later(_PAUSE_SECONDS, self._grant)
+            self._grant_later()
         await waiter
+
+    def _grant_later(self) -> None:
+        self._granted += 1
+        pause = 0 if self._granted % _SLICES else _PAUSE_SECONDS
+        asyncio.get_running_loop().call_later(pause, self._grant)
 
     def _grant(self) -> None:
         """Wake the first waiter; the next one in the next iteration."""
@@ -45,7 +51,7 @@ class _Slices:
                 waiter.set_result(None)
                 break
         if self._waiters:
-            asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._grant)
+            self._grant_later()
 
 
 _slices: WeakKeyDictionary[asyncio.AbstractEventLoop, _Slices] = WeakKeyDictionary()

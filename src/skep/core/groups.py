@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, overload
 from uuid import uuid4
 
 from skep.core import lease as leases
@@ -35,6 +35,34 @@ Target: TypeAlias = Literal["beginning", "end"] | int | datetime
 MODES = ("all", "new")
 _STEP = 500
 """Partitions moved in one change."""
+
+
+class Seeds(Sequence[StoredConsumer]):
+    """The first states of a group, made when they are asked for.
+
+    The garbage collector would visit a million of them, and hold everybody up.
+    """
+
+    def __init__(self, group: str) -> None:
+        self._group = group
+        self._partitions: list[int] = []
+        self._states: list[Consumer] = []
+
+    def add(self, partition: int, state: Consumer) -> None:
+        self._partitions.append(partition)
+        self._states.append(state)
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    @overload
+    def __getitem__(self, index: int) -> StoredConsumer: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[StoredConsumer]: ...
+    def __getitem__(self, index: int | slice) -> StoredConsumer | Sequence[StoredConsumer]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        return StoredConsumer(self._partitions[index], self._group, self._states[index])
 
 
 class Groups:
@@ -95,20 +123,19 @@ class Groups:
 
     async def _seeds(
         self, queue: QueueState, group: str, mode: str, start: Instant | None
-    ) -> list[StoredConsumer]:
+    ) -> "Seeds":
         """A state for each partition of which the group skips something."""
+        seeds = Seeds(group)
         if mode == "all" and start is None:
-            return []
+            return seeds
         now = self._store.clock.now()
-        seeds = []
         async for partition in yielding(list(queue.partitions.values())):
             if start is None or start >= now:
                 cursor = partition.end
             else:
                 cursor = await self._store.offset_at(partition.number, start)
             oldest_at = now if cursor == partition.end else start or 0
-            state = Consumer(version=1, cursor=cursor, oldest_at=oldest_at)
-            seeds.append(StoredConsumer(partition.number, group, state))
+            seeds.add(partition.number, Consumer(version=1, cursor=cursor, oldest_at=oldest_at))
         return seeds
 
     # Moving.

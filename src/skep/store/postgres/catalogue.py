@@ -101,7 +101,7 @@ class CatalogueRows(NewsRows):
         """
         is_large = len(consumers) > STEP
         if is_large:
-            await self._put_first_states(subscription, consumers[:-STEP])
+            await self._put_first_states(subscription, consumers)
 
         async def work(connection: asyncpg.Connection) -> tuple[bool, Happened]:
             first = await connection.fetch(
@@ -120,14 +120,15 @@ class CatalogueRows(NewsRows):
     async def _put_first_states(
         self, subscription: Subscription, consumers: Sequence[StoredConsumer]
     ) -> None:
+        """All but the last ones."""
         database = await self._db()
 
         async def begin(connection: asyncpg.Connection) -> None:
             await connection.execute(QUERIES["list_starting_group"], *_key(subscription))
 
         await database.write(begin)
-        for start in range(0, len(consumers), STEP):
-            some = consumers[start : start + STEP]
+        for start in range(0, len(consumers) - STEP, STEP):
+            some = consumers[start : min(start + STEP, len(consumers) - STEP)]
 
             async def put(
                 connection: asyncpg.Connection, some: Sequence[StoredConsumer] = some
