@@ -7,6 +7,7 @@ import asyncpg
 import pytest
 
 from skep import Broker, Draft
+from skep.core import fairness
 from skep.core.loader import PAGE
 from skep.errors import LeaseLost, OutcomeUnknown, QueueNotFound
 from skep.store.postgres.store import PostgresStore
@@ -178,6 +179,25 @@ async def test_a_group_that_one_starts_at_the_end_of_many_partitions_gets_nothin
     assert (lag.backlog, lag.partitions) == (1, len(names))
     assert delivery is not None
     assert [message.payload for message in delivery.messages] == [b"new"]
+
+
+async def test_an_ack_does_not_wait_until_the_states_of_another_group_are_loaded(
+    queue: Broker, other: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await queue.push("orders", [Draft(b"old", f"p{number}") for number in range(3 * PAGE)])
+    delivery = await queue.pop("orders", group="mail")
+    assert delivery is not None
+    assert await other.pop("orders", group="mail", partition="none") is None
+    assert await queue.pop("orders", group="crm", subscription_mode="new") is None
+    # From now on only loops that wait for a slice, such as that which loads, are held up.
+    monkeypatch.setattr(fairness, "_FREE_SECONDS", 3600)
+    monkeypatch.setattr(fairness, "_PAUSE_SECONDS", 3600)
+    assert await other.pop("orders", group="mail", partition="none") is None
+
+    async with asyncio.timeout(SOON):
+        settlement = await other.ack(delivery)
+
+    assert settlement.completed == 1
 
 
 async def test_a_group_that_one_deletes_and_makes_again_is_another_elsewhere(

@@ -152,6 +152,10 @@ class Catalogue(Known):
         """Whether everything is known that was stored at the start."""
         return self._queue_loader.idle and self._group_loader.idle
 
+    def has_states_of(self, group: str) -> bool:
+        """Whether all stored states of the groups of a name are known, in all queues."""
+        return self._queue_loader.idle and all(each.name != group for each in self._group_loader)
+
     def is_loaded(self, name: str | None) -> bool:
         """Whether all is known of a queue, or of all queues."""
         if name is None:

@@ -56,6 +56,9 @@ class Loader(Generic[T, P]):
     def __contains__(self, item: T) -> bool:
         return item in self._places
 
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._places)
+
     async def finish(self, item: T) -> None:
         """Return when something is loaded; raise if that fails meanwhile."""
         while item in self._places:

@@ -157,9 +157,13 @@ class Settling:
         Other servers may have settled parts of a lease on several partitions. One that was
         granted before the start may hold partitions that are not loaded yet.
         """
-        if not self._catalogue.loaded and not self._catalogue.holdings.is_own(lease_id):
-            return False
-        return not self._store.has_peers or len(self._catalogue.holdings.of(lease_id)) <= 1
+        held, is_own = (
+            self._catalogue.holdings.of(lease_id),
+            self._catalogue.holdings.is_own(lease_id),
+        )
+        if not is_own and not (held and self._catalogue.has_states_of(held[0][0].name)):
+            return self._catalogue.loaded and not self._store.has_peers
+        return not self._store.has_peers or len(held) <= 1
 
     def _held(self, plan: Plan, lease_id: LeaseId, only: Collection[int] | None) -> list[Held]:
         """What a lease holds when the acks on their way are done, all or ``only`` a part of it."""
