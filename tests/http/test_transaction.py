@@ -197,3 +197,12 @@ async def test_a_bad_transaction_is_refused_by_the_name_of_its_field(
 
     assert refused["field"] == field
     assert await hand.broker.queues.list() == []
+
+
+async def test_all_pushes_of_a_transaction_have_a_limit_together(hand: Hand) -> None:
+    items = [{"queue": "orders"}] * 5001
+    operations = [{"type": "push", "items": items}, {"type": "push", "items": items}]
+
+    problem = await hand.post("/api/v1/transaction", {"operations": operations}, expect=400)
+
+    assert problem["error"] == "operations: must push at most 10000 messages"

@@ -19,6 +19,7 @@ from skep.http.body_budget import BodyBudget
 from skep.http.call import ANSWER, Call, Headers, Receive, Reply, Scope, Send
 from skep.http.codec import decode_body, decode_query
 from skep.http.door import Door
+from skep.http.large_body import decode_large, is_large
 from skep.http.limits import DoorLimits
 from skep.http.origin import Origins
 from skep.http.problems import as_sent, to_reply
@@ -125,10 +126,15 @@ class App:
         call = Call(self._broker, principal, params, receive, self.door, authenticate)
         if route.query is not None:
             call.query = decode_query(route.query, scope["query_string"])
+        most = self._limits.body_bytes
         if route.body is not None:
-            call.body = decode_body(route.body, await self._read(headers, receive))
+            body = await self._read(headers, receive, min(route.body_bytes, most))
+            if is_large(body):
+                call.body = await decode_large(route.body, body)
+            else:
+                call.body = decode_body(route.body, body)
         elif route.takes is not None:
-            call.body = await self._read(headers, receive)
+            call.body = await self._read(headers, receive, most)
         try:
             return await _handle(route, call)
         except Invalid as error:
@@ -140,9 +146,8 @@ class App:
             self._rates.take(principal.id, principal.quota.requests)
         quota.principal.set(principal)
 
-    async def _read(self, headers: _Headers, receive: Receive) -> bytes:
+    async def _read(self, headers: _Headers, receive: Receive, most: int) -> bytes:
         """The whole body, if it is not too large. How long it may take, the server decides."""
-        most = self._limits.body_bytes
         if headers.get(b"content-encoding", b"identity") not in (b"", b"identity"):
             raise Invalid("Content-Encoding", "must not be used")
         length = headers.get(b"content-length", b"")

@@ -23,10 +23,14 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 def decode_body(kind: Any, body: bytes) -> Any:
     """A body as what the route takes; no body at all is an empty one."""
-    if not body.isascii():
-        _check_utf8(body)
+    check_utf8(body)
+    return decode_json(kind, body or b"{}")
+
+
+def decode_json(kind: Any, text: bytes | memoryview) -> Any:
+    """JSON as a kind; raises ``Invalid`` with the field that is wrong."""
     try:
-        return _decoder(kind).decode(body or b"{}")
+        return _decoder(kind).decode(text)
     except msgspec.ValidationError as error:
         raise _invalid(str(error), "body") from None
     except msgspec.DecodeError as error:
@@ -57,7 +61,9 @@ def _query(kind: Any, query: bytes) -> Any:
 _known_query = lru_cache(maxsize=4096)(_query)
 
 
-def _check_utf8(body: bytes) -> None:
+def check_utf8(body: bytes) -> None:
+    if body.isascii():
+        return
     try:
         body.decode()
     except UnicodeDecodeError as error:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 MB = 1 << 20
+ANY_SIZE = 1 << 62
+"""No limit of a route: that of the server holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from skep.errors import Forbidden, Invalid
 from skep.http.access import Permission
 from skep.http.call import Call, Reply
 from skep.http.codec import MAX_REMEMBERED
+from skep.http.limits import MB
 
 Handler: TypeAlias = Callable[[Call], Awaitable[Reply]]
 Queues: TypeAlias = Callable[[Call], Iterable[str] | Awaitable[Iterable[str]]]
@@ -43,6 +44,9 @@ class Route:
     about: str
     """One sentence for the documentation."""
     body: Any = None
+    body_bytes: int = MB
+    """How large a body may be, if the server has no lower limit. A body with lists of structures
+    may be as large as it gets, because these are decoded one by one."""
     takes: str | None = None
     """The media type of a body that the handler gets as it is, instead of a decoded one."""
     query: Any = None

@@ -1,11 +1,14 @@
 """A set of offsets as ranges: sorted pairs ``(start, stop)`` that neither touch nor overlap."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import TypeAlias
 
 from skep.model.names import Offset
 
 Ranges: TypeAlias = tuple[tuple[Offset, Offset], ...]
+_start = itemgetter(0)
 
 
 def from_offsets(offsets: Iterable[Offset]) -> Ranges:
@@ -20,7 +23,8 @@ def union(a: Ranges, b: Ranges) -> Ranges:
 
 
 def contains(ranges: Ranges, offset: Offset) -> bool:
-    return any(start <= offset < stop for start, stop in ranges)
+    index = bisect_right(ranges, offset, key=_start)
+    return index > 0 and offset < ranges[index - 1][1]
 
 
 def size(ranges: Ranges) -> int:

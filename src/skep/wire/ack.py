@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Annotated, Literal, Protocol
 from uuid import UUID
 
 import msgspec
@@ -11,7 +11,7 @@ from skep.errors import Invalid
 from skep.model.address import MAX_PARTITION, partition_id, partition_of
 from skep.model.names import check_count, check_text
 from skep.model.operation import Settlement, Status, Verdict
-from skep.wire.body import Body
+from skep.wire.body import LIST, Body
 
 WireStatus = Literal["completed", "success", "failed", "retry", "dlq"]
 STATUS: dict[WireStatus, Status] = {
@@ -44,7 +44,7 @@ class AckBody(AckItem, frozen=True, kw_only=True):
 
 
 class AckBatchBody(Body, frozen=True, kw_only=True):
-    acknowledgments: list[AckItem]
+    acknowledgments: Annotated[list[AckItem], LIST]
     consumer_group: str | None = None
 
 
@@ -89,7 +89,7 @@ class SettleBody(Body, frozen=True, kw_only=True):
     """``verdicts`` on messages of a lease; without any, ``status`` is required and is the verdict
     on all that it holds."""
 
-    verdicts: list[WireVerdict] | None = None
+    verdicts: Annotated[list[WireVerdict], LIST] | None = None
     status: WireStatus | None = None
     error: str | None = None
 

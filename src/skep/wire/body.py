@@ -12,6 +12,10 @@ class Body(
     because clients of other versions send some."""
 
 
+MAX_ELEMENTS = 10_000
+LIST = msgspec.Meta(max_length=MAX_ELEMENTS)
+"""The limit of a list in a body: a large body is decoded element by element up to here."""
+
 Id = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uuid"})]
 """A UUID that is only written: a text costs a tenth of the object."""
 

@@ -1,11 +1,11 @@
 """``/api/v1/journal``"""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from skep.model.journal import Position, Range
-from skep.wire.body import Body
+from skep.wire.body import LIST, Body
 
 
 class _Asked(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -18,7 +18,7 @@ class HeadsBody(_Asked, frozen=True, kw_only=True):
     ``at`` is in milliseconds since 1970.
     """
 
-    queues: tuple[str, ...] | None = None
+    queues: Annotated[tuple[str, ...], LIST] | None = None
     pattern: str | None = None
     at: int | None = None
     after: Position | None = None
@@ -62,7 +62,7 @@ class ReadBody(_Asked, frozen=True, kw_only=True):
     number: int
     ranges: tuple[Range, ...]
     columns: tuple[Column, ...]
-    partitions: frozenset[str] | None = None
+    partitions: Annotated[frozenset[str], LIST] | None = None
     prefix: str | None = None
     share: tuple[int, int] | None = None
     in_order: bool = False
@@ -81,7 +81,7 @@ class StartAt(_Asked, frozen=True, kw_only=True):
 class BeginBody(_Asked, frozen=True, kw_only=True):
     """Where to begin: ``earliest``, ``latest``, ``group``, a position, or a time."""
 
-    queues: tuple[str, ...] | None = None
+    queues: Annotated[tuple[str, ...], LIST] | None = None
     pattern: str | None = None
     start: msgspec.Raw
 

@@ -2,6 +2,7 @@
 
 from base64 import b64decode, b64encode
 from binascii import Error
+from itertools import accumulate
 from typing import Literal
 
 import msgspec
@@ -9,13 +10,16 @@ import msgspec
 from skep.errors import Invalid
 
 MAX_DEPTH = 128
+MAX_PARENTS = 500_000
+"""Arrays and objects in a payload that contain others."""
 _EMPTY = msgspec.Raw(b"{}")
 Encoding = Literal["json", "base64"]
 
 _skip = msgspec.json.Decoder(msgspec.Raw).decode
 _text = msgspec.json.Decoder(str).decode
-_OPENING = b"[{"
-_CLOSING = b"]}"
+_SQUARE = bytes.maketrans(b"{}", b"[]")
+_OTHERS = bytes(set(range(256)) - set(b'[]{}"'))
+_STEPS = bytes.maketrans(b"[]", b"\x01\xff")
 
 
 def empty() -> msgspec.Raw:
@@ -57,7 +61,11 @@ def is_json(payload: bytes) -> bool:
 def check_depth(field: str, data: bytes) -> None:
     """Refuse what is nested so deep that parsers give up on it."""
     if is_deep(data):
-        raise Invalid(field, f"is nested deeper than {MAX_DEPTH} levels")
+        raise Invalid(
+            field,
+            f"is nested deeper than {MAX_DEPTH} levels, "
+            f"or has more than {MAX_PARENTS} arrays and objects that contain others",
+        )
 
 
 def is_deep(data: bytes) -> bool:
@@ -68,24 +76,22 @@ def is_deep(data: bytes) -> bool:
 
 
 def depth_of(data: bytes) -> int:
-    """How deep valid JSON is nested."""
-    depth = deepest = 0
-    quoted = escaped = False
-    for byte in data:
-        if escaped:
-            escaped = False
-        elif byte == 0x5C:
-            escaped = quoted
-        elif byte == 0x22:
-            quoted = not quoted
-        elif quoted:
-            continue
-        elif byte in _OPENING:
-            depth += 1
-            deepest = max(deepest, depth)
-        elif byte in _CLOSING:
-            depth -= 1
-    return deepest
+    """How deep valid JSON is nested; more than allowed if too many arrays and objects are."""
+    brackets = _brackets(data)
+    inner = brackets.replace(b"[]", b"")
+    if len(inner) > 2 * MAX_PARENTS:
+        return MAX_DEPTH + 1
+    steps = memoryview(inner.translate(_STEPS)).cast("b")
+    return max(accumulate(steps), default=0) + bool(brackets)
+
+
+def _brackets(data: bytes) -> bytes:
+    """The brackets of valid JSON, without those in texts, all of them square."""
+    if b"\\" in data:
+        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    # Two quotes with nothing between them change nothing: what is before and after stays as it is.
+    marks = data.translate(_SQUARE, _OTHERS).replace(b'""', b"")
+    return b"".join(marks.split(b'"')[::2])
 
 
 def _from_base64(field: str, data: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """``POST /api/v1/push``"""
 
 from collections.abc import Sequence
+from typing import Annotated
 from uuid import UUID
 
 import msgspec
@@ -10,7 +11,7 @@ from skep.errors import Invalid, OutcomeUnknown
 from skep.model.address import message_text, message_texts, partition_of, partition_text
 from skep.model.message import Draft, Receipt, Receipts
 from skep.model.names import DEFAULT_PARTITION
-from skep.wire.body import Body, Id
+from skep.wire.body import LIST, Body, Id
 from skep.wire.payload import Encoding, empty, from_wire, to_wire
 
 
@@ -26,7 +27,7 @@ class PushItem(Body, frozen=True, kw_only=True):
 
 
 class PushBody(Body, frozen=True, kw_only=True):
-    items: list[PushItem]
+    items: Annotated[list[PushItem], LIST]
 
 
 class Pushed(msgspec.Struct, frozen=True, kw_only=True, gc=False):

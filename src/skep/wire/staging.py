@@ -1,7 +1,9 @@
 """``/api/v1/journal``: staging rows, and publishing them once."""
 
+from typing import Annotated
+
 from skep.model.staged import Published, Stage
-from skep.wire.body import Body
+from skep.wire.body import LIST, Body
 
 
 class StageQuery(Body, frozen=True, kw_only=True):
@@ -33,7 +35,7 @@ class CommitBody(Body, frozen=True, kw_only=True):
     app: str
     version: int | None = None
     checkpoint: str | None = None
-    stages: list[StageItem]
+    stages: Annotated[list[StageItem], LIST]
 
 
 class CommitAnswer(Body, frozen=True, kw_only=True):

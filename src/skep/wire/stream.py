@@ -1,11 +1,12 @@
 """``/streams/v1``: the only bodies in snake case, because Queen's are."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 import msgspec
 
+from skep.wire.body import LIST
 from skep.wire.payload import empty
 from skep.wire.push import Pushed, PushItem
 
@@ -34,7 +35,7 @@ class StateBody(msgspec.Struct, frozen=True, kw_only=True):
 
     query_id: UUID
     partition_id: UUID
-    keys: tuple[str, ...] = ()
+    keys: Annotated[tuple[str, ...], LIST] = ()
     key_prefix: str | None = None
     ripe_at_or_before: int | None = None
     """Milliseconds: only values whose ``windowEnd`` is not later."""
@@ -72,8 +73,8 @@ class CycleBody(msgspec.Struct, frozen=True, kw_only=True):
     partition_id: UUID
     consumer_group: str | None = None
     release_lease: bool = True
-    state_ops: tuple[StateOperation, ...] = ()
-    push_items: tuple[PushItem, ...] = ()
+    state_ops: Annotated[tuple[StateOperation, ...], LIST] = ()
+    push_items: Annotated[tuple[PushItem, ...], LIST] = ()
     ack: CycleAckBody | None = None
 
 

@@ -12,7 +12,7 @@ from skep.model.message import Message
 from skep.model.names import MAX_NUMBER, Offset, from_datetime, to_datetime
 from skep.model.trace import TraceEvent, TraceName
 from skep.model.view import TracedMessage
-from skep.wire.body import Body
+from skep.wire.body import LIST, Body
 from skep.wire.listing import Limit, Pagination, Skip
 from skep.wire.message import WireMessage
 from skep.wire.payload import Encoding, to_payload, to_wire
@@ -35,7 +35,7 @@ class TraceBody(Body, frozen=True, kw_only=True):
     data: msgspec.Raw
     encoding: Encoding = "json"
     event_type: str = "info"
-    trace_names: list[str] | None = None
+    trace_names: Annotated[list[str], LIST] | None = None
     consumer_group: str | None = None
     worker_id: str | None = None
 

@@ -1,7 +1,7 @@
 """``POST /api/v1/transaction``"""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
@@ -12,7 +12,7 @@ from skep.model.message import Draft, Receipt
 from skep.model.names import DEFAULT_PARTITION
 from skep.model.operation import Ack, Extend, Operation, Push, Settlement, Transaction
 from skep.wire.ack import Settled, WireStatus, WireVerdict, from_settled, from_verdicts
-from skep.wire.body import Body
+from skep.wire.body import LIST, Body
 from skep.wire.payload import Encoding, empty
 from skep.wire.pop import chosen_id
 from skep.wire.push import PushItem, check_drafts, from_drafts
@@ -21,7 +21,7 @@ from skep.wire.push import PushItem, check_drafts, from_drafts
 class PushOperation(Body, frozen=True, kw_only=True, tag_field="type", tag="push"):
     """Messages to push: as ``items``, or one of them in place."""
 
-    items: list[PushItem] | None = None
+    items: Annotated[list[PushItem], LIST] | None = None
     queue: str | None = None
     partition: str = DEFAULT_PARTITION
     payload: msgspec.Raw = msgspec.field(default_factory=empty)
@@ -45,7 +45,7 @@ class SettleOperation(Body, frozen=True, kw_only=True, tag_field="type", tag="se
     """Verdicts on messages of a lease; without any, all that it holds is completed."""
 
     lease_id: str
-    verdicts: list[WireVerdict] | None = None
+    verdicts: Annotated[list[WireVerdict], LIST] | None = None
 
 
 class ExtendOperation(Body, frozen=True, kw_only=True, tag_field="type", tag="extend"):
@@ -62,8 +62,8 @@ class TransactionBody(Body, frozen=True, kw_only=True):
     With an ``idempotencyKey`` a repetition changes nothing and gets the first answer, for a day.
     """
 
-    operations: list[WireOperation]
-    required_leases: tuple[str, ...] = ()
+    operations: Annotated[list[WireOperation], LIST]
+    required_leases: Annotated[tuple[str, ...], msgspec.Meta(max_length=100)] = ()
     idempotency_key: str | None = None
 
 

@@ -7,6 +7,7 @@ from skep.core.broker import Broker
 from skep.errors import Invalid, LeaseLost
 from skep.http.access import Permission, not_yours
 from skep.http.call import Call, Reply
+from skep.http.limits import ANY_SIZE
 from skep.http.routing import Route
 from skep.model.address import partition_of
 from skep.model.names import LeaseId, Offset, check_lease_id
@@ -73,8 +74,9 @@ async def _settle_lease(
         done = await broker.settle(lease_id, list(verdicts.values())) if verdicts else Settlement()
     except (Invalid, LeaseLost):
         return [_refused(broker, index, item, NO_LEASE) for index, item in items.items()]
+    dead = set(done.given_up)
     return [
-        _settled(broker, index, item, places[index], done)
+        _settled(broker, index, item, done.released, dlq=places[index] in dead)
         if places[index] is not None
         else _refused(broker, index, item, NOT_FOUND)
         for index, item in items.items()
@@ -109,9 +111,7 @@ def to_verdicts_of(
     return verdicts
 
 
-def _settled(
-    broker: Broker, index: int, item: AckItem, place: tuple[int, Offset] | None, done: Settlement
-) -> Acked:
+def _settled(broker: Broker, index: int, item: AckItem, released: bool, *, dlq: bool) -> Acked:
     queue, partition = _names(broker, item)
     return Acked(
         index=index,
@@ -119,8 +119,8 @@ def _settled(
         success=True,
         queue_name=queue,
         partition_name=partition,
-        lease_released=done.released,
-        dlq=place in done.given_up,
+        lease_released=released,
+        dlq=dlq,
     )
 
 
@@ -229,6 +229,7 @@ def _post(path: str, handler: Any, queues: Any, about: str, body: Any, answer: A
         queues=queues,
         about=about,
         body=body,
+        body_bytes=ANY_SIZE,
         answer=answer,
     )
 

@@ -12,6 +12,7 @@ from skep.core.readers import At, Reader, Start
 from skep.errors import Invalid, NotFound, OutcomeUnknown, SkepError, Unavailable
 from skep.http.access import Permission, not_yours
 from skep.http.call import Call, Reply
+from skep.http.limits import MB
 from skep.http.problems import status_of
 from skep.http.routing import Route, no_queue, post
 from skep.model.journal import Position, Step, behind
@@ -177,6 +178,7 @@ ROUTES = (
         queues=_selected,
         about="How far queues go, where a time is, and where a reader's next batch ends; may wait.",
         body=HeadsBody,
+        body_bytes=2 * MB,
         answer=HeadsAnswer,
     ),
     post(
@@ -186,6 +188,7 @@ ROUTES = (
         queues=_of_body,
         about="Messages between two positions as Arrow record batches.",
         body=ReadBody,
+        body_bytes=2 * MB,
         answer=bytes,
         media_type=ARROW,
     ),
@@ -197,6 +200,7 @@ ROUTES = (
         queues=_selected,
         about="Decide once where a group begins to read the journal.",
         body=BeginBody,
+        body_bytes=2 * MB,
         answer=BeginAnswer,
     ),
     post(
@@ -206,6 +210,7 @@ ROUTES = (
         queues=_of_position,
         about="Say how far a group is in the journal: its lag is counted from there.",
         body=MoveBody,
+        body_bytes=2 * MB,
         answer=ReaderAnswer,
     ),
     Route(

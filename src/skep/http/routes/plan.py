@@ -1,14 +1,16 @@
 """What a transaction over HTTP asks of the broker, and where each part of it came from."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from skep.core.broker import Broker
+from skep.core.fairness import yielding
 from skep.errors import Invalid, LeaseLost, MessageNotFound
 from skep.model.message import Draft
 from skep.model.names import LeaseId, Offset, check_lease_id
 from skep.model.operation import Ack, Extend, Operation, Push, Verdict
 from skep.wire.ack import STATUS, to_numbers, to_verdicts
+from skep.wire.body import MAX_ELEMENTS
 from skep.wire.push import PushItem, to_draft
 from skep.wire.transaction import (
     AckOperation,
@@ -43,21 +45,30 @@ class Plan:
         return places
 
 
-def plan_pushes(operations: Sequence[WireOperation]) -> Plan:
+async def plan_pushes(operations: Sequence[WireOperation]) -> Plan:
     """The pushes. Those to one queue become one: so an id that comes twice is one message."""
     plan = Plan()
     drafts: dict[str, list[Draft]] = {}
     numbers: dict[str, int] = {}
-    for index, operation in enumerate(operations):
-        if isinstance(operation, PushOperation):
-            places = plan.pushes[index] = []
-            for where, item in items_of(index, operation).items():
-                some = drafts.setdefault(item.queue, [])
-                number = numbers.setdefault(item.queue, len(numbers))
-                places.append((where, item.queue, number, len(some)))
-                some.append(to_draft(f"{where}.payload", item))
+    async for index, where, item in yielding(_items(operations)):
+        some = drafts.setdefault(item.queue, [])
+        number = numbers.setdefault(item.queue, len(numbers))
+        plan.pushes.setdefault(index, []).append((where, item.queue, number, len(some)))
+        some.append(to_draft(f"{where}.payload", item))
     plan.operations += (Push(queue, some) for queue, some in drafts.items())
     return plan
+
+
+def _items(operations: Sequence[WireOperation]) -> Iterator[tuple[int, str, PushItem]]:
+    """All messages to push: the number of their operation, and where they came."""
+    count = 0
+    for index, operation in enumerate(operations):
+        if isinstance(operation, PushOperation):
+            for where, item in items_of(index, operation).items():
+                count += 1
+                if count > MAX_ELEMENTS:
+                    raise Invalid("operations", f"must push at most {MAX_ELEMENTS} messages")
+                yield index, where, item
 
 
 async def add_acks(plan: Plan, broker: Broker, body: TransactionBody) -> Plan:
@@ -94,26 +105,47 @@ async def _plan_acks(plan: Plan, broker: Broker, body: TransactionBody) -> None:
     made: list[Ack] = []
     numbers: dict[LeaseId, int] = {}
     pushes = len(plan.operations)
-    for index, operation in enumerate(body.operations):
-        if isinstance(operation, AckOperation):
-            (number,) = to_numbers([operation], f"operations[{index}].partition_id")
-            lease_id = await _lease_of(broker, index, number, body)
-            place = number, await _offset(broker, lease_id, number, operation.transaction_id)
-            if lease_id not in verdicts:
-                verdicts[lease_id] = []
-                numbers[lease_id] = len(made)
-                made.append(Ack(lease_id, verdicts[lease_id]))
-            which, some = numbers[lease_id], verdicts[lease_id]
-            ack = f"operations[{pushes + which}].verdicts[{len(some)}]"
-            plan.places |= {ack: f"operations[{index}]", f"{ack}.offset": _id_of(index)}
-            some.append(Verdict(*place, STATUS[operation.status], operation.error or ""))
-            plan.acks[index] = which, place
+    async for index, (lease_id, *place) in yielding((await _find(broker, body)).items()):
+        operation = body.operations[index]
+        assert isinstance(operation, AckOperation)
+        if lease_id not in verdicts:
+            verdicts[lease_id] = []
+            numbers[lease_id] = len(made)
+            made.append(Ack(lease_id, verdicts[lease_id]))
+        which, some = numbers[lease_id], verdicts[lease_id]
+        ack = f"operations[{pushes + which}].verdicts[{len(some)}]"
+        plan.places |= {ack: f"operations[{index}]", f"{ack}.offset": _id_of(index)}
+        number, offset = place
+        some.append(Verdict(number, offset, STATUS[operation.status], operation.error or ""))
+        plan.acks[index] = which, (number, offset)
     for index, operation in enumerate(body.operations):
         if isinstance(operation, SettleOperation):
             plan.places[f"operations[{pushes + len(made)}]"] = f"operations[{index}]"
             plan.acks[index] = len(made), None
             made.append(Ack(operation.lease_id, _verdicts(index, operation)))
     plan.operations += made
+
+
+async def _find(broker: Broker, body: TransactionBody) -> dict[int, tuple[LeaseId, int, Offset]]:
+    """The lease, partition and offset of the message that each ack operation names.
+
+    The messages of a lease in a partition are looked up together.
+    """
+    required = [check_lease_id("requiredLeases", lease) for lease in body.required_leases]
+    acks: dict[tuple[LeaseId, int], dict[int, str]] = {}
+    async for index, operation in yielding(enumerate(body.operations)):
+        if isinstance(operation, AckOperation):
+            (number,) = to_numbers([operation], f"operations[{index}].partition_id")
+            lease_id = await _lease_of(broker, index, number, operation, required)
+            acks.setdefault((lease_id, number), {})[index] = operation.transaction_id
+    found: dict[int, tuple[LeaseId, int, Offset]] = {}
+    async for (lease_id, number), ids in yielding(acks.items()):
+        offsets = await broker.addresses.offsets(lease_id, number, list(ids.values()))
+        for (index, transaction_id), offset in zip(ids.items(), offsets, strict=True):
+            if offset is None:
+                raise MessageNotFound(transaction_id)
+            found[index] = lease_id, number, offset
+    return dict(sorted(found.items()))
 
 
 def _id_of(index: int) -> str:
@@ -128,20 +160,17 @@ def _verdicts(index: int, operation: SettleOperation) -> list[Verdict] | None:
         raise error.within(f"operations[{index}]") from None
 
 
-async def _lease_of(broker: Broker, index: int, partition: int, body: TransactionBody) -> LeaseId:
+async def _lease_of(
+    broker: Broker,
+    index: int,
+    partition: int,
+    operation: AckOperation,
+    leases: Sequence[LeaseId],
+) -> LeaseId:
     """The lease that the ack is under: never none, or a late ack could not be told."""
-    operation = body.operations[index]
-    if isinstance(operation, AckOperation) and operation.lease_id:
+    if operation.lease_id:
         return check_lease_id(f"operations[{index}].leaseId", operation.lease_id)
-    leases = [check_lease_id("requiredLeases", lease) for lease in body.required_leases]
     held = await broker.addresses.lease_on(partition, leases)
     if held is None and len(leases) != 1:
         raise LeaseLost(", ".join(leases) or "that was not named")
     return held or leases[0]
-
-
-async def _offset(broker: Broker, lease_id: LeaseId, partition: int, transaction_id: str) -> Offset:
-    (offset,) = await broker.addresses.offsets(lease_id, partition, [transaction_id])
-    if offset is None:
-        raise MessageNotFound(transaction_id)
-    return offset

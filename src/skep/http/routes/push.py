@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from skep.errors import InMaintenance, Invalid
 from skep.http.access import Permission
 from skep.http.call import Call, Reply
+from skep.http.limits import ANY_SIZE
 from skep.http.routing import Route
 from skep.model.message import Draft
 from skep.model.operation import Push
@@ -112,6 +113,7 @@ ROUTES = (
         queues=queues_of_items,
         about="Push messages, all of them or none. What is answered 201 is on disk.",
         body=PushBody,
+        body_bytes=ANY_SIZE,
         answer=(list[Pushed], list[Buffered]),
         status=201,
     ),

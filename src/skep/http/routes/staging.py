@@ -7,6 +7,7 @@ from skep.core.chunks import CHUNK_ROWS
 from skep.errors import Forbidden
 from skep.http.access import ANYBODY, Permission
 from skep.http.call import Call, Reply
+from skep.http.limits import ANY_SIZE
 from skep.http.routing import Route, every_queue, no_queue
 from skep.model.staged import Stage
 from skep.wire.arrow import MEDIA_TYPE, to_rows
@@ -114,6 +115,7 @@ ROUTES = (
         about="Publish stages as a version of an app, once; 409 if something of them is missing, "
         "the version is older than the last, or it was committed with other rows.",
         body=CommitBody,
+        body_bytes=ANY_SIZE,
         answer=CommitAnswer,
     ),
     Route(
@@ -124,6 +126,7 @@ ROUTES = (
         queues=no_queue,
         about="Drop stages, unless they are committed.",
         body=CommitBody,
+        body_bytes=ANY_SIZE,
         status=204,
     ),
     Route(

@@ -8,6 +8,7 @@ from skep.core.streams import CycleAck, Query
 from skep.errors import Conflict, Invalid, LeaseLost, NotFound, QueryChanged
 from skep.http.access import Permission, not_yours
 from skep.http.call import Call, Reply
+from skep.http.limits import ANY_SIZE
 from skep.http.problems import status_of
 from skep.http.routes.push import places_of
 from skep.http.routing import Handler, Queues, Route
@@ -215,6 +216,7 @@ def _post(
         queues=queues,
         about=about,
         body=body,
+        body_bytes=ANY_SIZE,
         answer=answer,
         fields={"state": "state_ops", "prefix": "key_prefix"},
     )

@@ -6,6 +6,7 @@ from uuid import UUID
 from skep.errors import Invalid
 from skep.http.access import Permission, not_yours
 from skep.http.call import Call, Reply
+from skep.http.limits import ANY_SIZE
 from skep.http.routes.asked import find_message, message_in_path, queue_of_partition
 from skep.http.routing import get, no_queue, post
 from skep.model.address import partition_of
@@ -129,6 +130,7 @@ ROUTES = (
         queues=_queue_of_body,
         about="Record an event of a message; it lives as long as the message.",
         body=TraceBody,
+        body_bytes=ANY_SIZE,
         fields=FIELDS,
         answer=Recorded,
         status=201,

@@ -10,6 +10,7 @@ from skep.core.transact import fingerprint_of
 from skep.errors import Conflict, Invalid, KeyReused, LeaseLost, NotFound, SkepError
 from skep.http.access import Permission
 from skep.http.call import Call, Reply
+from skep.http.limits import ANY_SIZE
 from skep.http.problems import status_of
 from skep.http.routes.ack import queues_of, queues_of_lease
 from skep.http.routes.plan import Plan, add_acks, items_of, plan_pushes
@@ -45,7 +46,7 @@ async def transact(call: Call) -> Reply:
     body: TransactionBody = call.body
     _check_permissions(call)
     key = _key_of(call)
-    pushes = plan_pushes(body.operations)
+    pushes = await plan_pushes(body.operations)
     if key is not None and (earlier := await _find(call, key, pushes)):
         return Reply(earlier)
     if pushes.operations:
@@ -138,14 +139,15 @@ def _results(
     operations: Sequence[WireOperation], plan: Plan, done: Transaction
 ) -> list[OperationResult]:
     results: list[OperationResult] = []
+    dead = [frozenset(each.given_up) for each in done.settlements]
     for index, operation in enumerate(operations):
         if isinstance(operation, PushOperation):
-            for _, queue, push, number in plan.pushes[index]:
+            for _, queue, push, number in plan.pushes.get(index, ()):
                 results.append(_pushed(len(results), queue, done.receipts[push][number]))
         elif isinstance(operation, ExtendOperation):
             results.append(OperationResult(index=len(results), type="extend", success=True))
         else:
-            results.append(_acked(len(results), operation, plan.acks.get(index), done))
+            results.append(_acked(len(results), operation, plan.acks.get(index), done, dead))
     return results
 
 
@@ -168,6 +170,7 @@ def _acked(
     operation: AckOperation | SettleOperation,
     ack: tuple[int, tuple[int, Offset] | None] | None,
     done: Transaction,
+    dead: Sequence[frozenset[tuple[int, Offset]]],
 ) -> OperationResult:
     # What was recorded by an older version does not say what each ack did.
     which, place = ack or (0, None)
@@ -179,7 +182,7 @@ def _acked(
         success=True,
         transaction_id=operation.transaction_id if isinstance(operation, AckOperation) else None,
         completed=settlement.completed if settlement else None,
-        dlq=place in settlement.given_up if settlement and place else None,
+        dlq=place in dead[which] if settlement and place else None,
         settlement=to_settled(settlement) if settles and settlement else None,
     )
 
@@ -233,6 +236,7 @@ ROUTES = (
         queues=_queues,
         about="Push, acknowledge and extend, all of it or nothing.",
         body=TransactionBody,
+        body_bytes=ANY_SIZE,
         answer=TransactionAnswer,
     ),
 )

@@ -1,0 +1,159 @@
+"""Large bodies, decoded element by element, so that other requests run in between.
+
+A decoder takes as long as the body is large, and nothing else runs meanwhile. So the lists of a
+large body are taken as the JSON they are at first, and their elements are decoded one by one: not
+more of them than the list may have.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache, reduce
+from operator import or_
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.inspect import ListType, StrType, StructType, Type, UnionType, VarTupleType, type_info
+from msgspec.structs import fields
+
+from skep.core.fairness import yielding
+from skep.errors import Invalid
+from skep.http.codec import check_utf8, decode_json
+
+LARGE_BYTES = 256 << 10
+FEW_COMMAS = 100_000
+"""So many commas are too few to separate more elements than can be decoded at once."""
+_skip = msgspec.json.Decoder(msgspec.Raw).decode
+_END = re.compile(r"trailing characters \(byte (\d+)\)")
+
+
+class _List(NamedTuple):
+    """A list in a body: its field, what its elements are, and how many it may have."""
+
+    name: str
+    key: str
+    element: Any
+    most: int
+    whole: Any
+    make: type[list[Any]] | type[tuple[Any, ...]]
+
+
+class _Outline(NamedTuple):
+    """A struct whose lists are left as JSON, and the struct that it stands for."""
+
+    outline: type[msgspec.Struct]
+    struct: type[msgspec.Struct]
+    lists: tuple[_List, ...]
+
+
+def is_large(body: bytes) -> bool:
+    """Whether decoding it at once would take long."""
+    return len(body) > LARGE_BYTES and body.count(b",") > FEW_COMMAS
+
+
+async def decode_large(kind: Any, body: bytes) -> Any:
+    """A large body as what the route takes."""
+    check_utf8(body)
+    return await _decode(kind, body, "")
+
+
+async def _decode(kind: Any, text: bytes | memoryview, where: str) -> Any:
+    outlines = _outlines(kind) if len(text) > LARGE_BYTES else ()
+    wanted = reduce(or_, (each.outline for each in outlines)) if outlines else kind
+    decoded = _decode_here(wanted, text, where)
+    for outline, struct, lists in outlines:
+        if type(decoded) is outline:
+            values = {name: getattr(decoded, name) for name in outline.__struct_fields__}
+            for each in lists:
+                values[each.name] = await _decode_list(each, values[each.name], where)
+            return struct(**values)
+    return decoded
+
+
+async def _decode_list(kind: _List, json: Any, where: str) -> Any:
+    where = f"{where}.{kind.key}" if where else kind.key
+    if not isinstance(json, msgspec.Raw):
+        return json  # it was left out, and has its default
+    text = memoryview(json)
+    if text[0] != ord("["):
+        return _decode_here(kind.whole, text, where)
+    decoded: list[Any] = []
+    async for element in yielding(_elements(text)):
+        if len(decoded) == kind.most:
+            raise Invalid(where, f"expected `array` of length <= {kind.most}")
+        decoded.append(await _decode(kind.element, element, f"{where}[{len(decoded)}]"))
+    return kind.make(decoded)
+
+
+def _elements(array: memoryview) -> Iterator[memoryview]:
+    """The JSON of each element of a valid array.
+
+    A decoder that is given all the rest tells where the first element ends: it complains about
+    what follows.
+    """
+    start = 1
+    while True:
+        try:
+            _skip(array[start:])
+        except msgspec.DecodeError as error:
+            found = _END.search(str(error))
+        if found is None:
+            return  # only the bracket that closes the array is left
+        end = start + int(found[1]) - 1
+        yield array[start:end]
+        if array[end] == ord("]"):
+            return
+        start = end + 1
+
+
+def _decode_here(kind: Any, text: bytes | memoryview, where: str) -> Any:
+    try:
+        return decode_json(kind, text)
+    except Invalid as error:
+        if not where:
+            raise
+        is_whole = error.field == "body"
+        raise (Invalid(where, error.reason) if is_whole else error.within(where)) from None
+
+
+@cache
+def _outlines(kind: Any) -> tuple[_Outline, ...]:
+    """Of a struct or each of several; none if none of them has a list."""
+    found = type_info(kind)
+    kinds = found.types if isinstance(found, UnionType) else (found,)
+    outlines = [_outline(each) for each in kinds if isinstance(each, StructType)]
+    return tuple(outlines) if any(each.lists for each in outlines) else ()
+
+
+def _outline(kind: StructType) -> _Outline:
+    lists = tuple(_lists(kind))
+    names = {each.name for each in lists}
+    raw = [
+        (each.name, msgspec.Raw) if each.required else (each.name, msgspec.Raw, each.default)
+        for each in kind.fields
+        if each.name in names
+    ]
+    outline = msgspec.defstruct(
+        kind.cls.__name__, raw, bases=(kind.cls,), frozen=True, kw_only=True
+    )
+    return _Outline(outline, kind.cls, lists)
+
+
+def _lists(kind: StructType) -> Iterator[_List]:
+    for field, whole in zip(kind.fields, fields(kind.cls), strict=True):
+        types = field.type.types if isinstance(field.type, UnionType) else (field.type,)
+        for each in types:
+            if isinstance(each, ListType | VarTupleType) and each.max_length is not None:
+                element = _python_type(each.item_type)
+                make = list if isinstance(each, ListType) else tuple
+                names = field.name, field.encode_name
+                yield _List(*names, element, each.max_length, whole.type, make)
+
+
+def _python_type(kind: Type) -> Any:
+    if isinstance(kind, StructType):
+        return kind.cls
+    if isinstance(kind, StrType):
+        return str
+    if isinstance(kind, UnionType):
+        return reduce(or_, map(_python_type, kind.types))
+    raise TypeError(f"a list in a body cannot have elements of {kind}")
