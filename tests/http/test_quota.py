@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -243,11 +244,24 @@ def test_staged_bytes(servers: Servers, tmp_path: Path) -> None:
         assert tenant.stage("other", 0, "x" * 100_000).status_code == 201
 
         # A server hears of what was staged at another one when it counts again.
-        answer = answered(409, lambda: tenant.stage("app", 1, "x" * 65_536))
+        chunks = count(1)
+        answer = answered(409, lambda: tenant.stage("app", next(chunks), "x" * 65_536))
         refused(answer, "staged_bytes", limit)
 
         assert tenant.commit("other", 1).status_code == 200
         answered(201, lambda: tenant.stage("app", 1, "x" * 65_536))
+
+
+def test_a_chunk_that_is_staged_again_counts_once(servers: Servers, tmp_path: Path) -> None:
+    limited = key(tmp_path, staged_bytes=3 << 16)
+    with servers() as urls:
+        tenant = Tenant(urls, limited)
+        assert tenant.stage("app", 0, "x" * 100_000).status_code == 201
+
+        again = [tenant.stage("app", 0, "y" * 100_000).status_code for _ in range(4)]
+
+        assert again == [201] * 4
+        refused(tenant.stage("app", 0, "z" * 200_000), "staged_bytes", 3 << 16)
 
 
 def answered(status: int, ask: Callable[[], httpx.Response]) -> httpx.Response:

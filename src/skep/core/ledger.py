@@ -48,6 +48,14 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     content: Content | None = None
 
 
+class PieceSize(msgspec.Struct, frozen=True, array_like=True):
+    """The beginning of a piece: the queues of a chunk may be many."""
+
+    data: str
+    rows: int
+    size: int
+
+
 class Fingerprint(msgspec.Struct, frozen=True, array_like=True):
     """By which a repetition of a version is told from another version of the same number.
 
@@ -144,8 +152,7 @@ class Staged(NamedTuple):
 
     @property
     def account(self) -> "Account":
-        app, version, *_ = self.entry.key.split(_SEPARATOR)
-        return Account(APPS if version else BATCHES, app)
+        return _account_of_chunk(self.entry)
 
     @property
     def chunk(self) -> int:
@@ -156,6 +163,11 @@ class Staged(NamedTuple):
         return EntryUpdate(
             space=STAGES, key=self.entry.key, value=None, expected=self.entry.version
         )
+
+
+def _account_of_chunk(staged: Entry) -> Account:
+    app, version, *_ = staged.key.split(_SEPARATOR)
+    return Account(APPS if version else BATCHES, app)
 
 
 def account_of(decision: str) -> Account:
@@ -255,6 +267,21 @@ async def read_staged(store: Store, prefix: str) -> list[Staged]:
     """The chunks that are staged under a prefix of keys, in their order."""
     found = await read_all(store, STAGES, prefix)
     return [Staged(entry, _decode(entry, Piece)) async for entry in yielding(found)]
+
+
+async def read_sizes(store: Store) -> list[tuple[Account, int]]:
+    """The application and the size of each chunk that is staged."""
+    found = await read_all(store, STAGES)
+    return [
+        (_account_of_chunk(entry), _decode(entry, PieceSize).size)
+        async for entry in yielding(found)
+    ]
+
+
+async def find_size(store: Store, key: str) -> int | None:
+    """The size of a staged chunk, if it is staged."""
+    found = await store.find_entries(STAGES, [key])
+    return _decode(found[0], PieceSize).size if found else None
 
 
 async def read_progress(store: Store, account: Account) -> tuple[Progress | None, int]:

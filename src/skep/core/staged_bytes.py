@@ -22,13 +22,19 @@ class StagedBytes:
         self._counts: dict[str | None, Count] = {}
         self._counting = Locks[str | None]()
 
-    async def add(self, size: int) -> None:
-        """Count a chunk for the caller; raises ``QuotaExceeded`` if that is too much."""
+    async def add(self, key: str, size: int) -> None:
+        """Count a chunk for the caller; raises ``QuotaExceeded`` if that is too much.
+
+        One that replaces a chunk counts in its place.
+        """
         limited = quota.limit_of("staged_bytes")
         if limited is None:
             return
         caller, limit = limited
-        weight = max(size, MIN_CHUNK_BYTES)
+        replaced = await ledger.find_size(self._store, key)
+        weight = _weight(size) - (0 if replaced is None else _weight(replaced))
+        if weight <= 0:
+            return
         count = await self._count(caller.id, limit - weight)
         quota.check("staged_bytes", count.size, weight, limit)
         count.size += weight
@@ -46,10 +52,10 @@ class StagedBytes:
             return counted
 
     async def _staged(self, owner: str | None) -> int:
-        staged = await ledger.read_staged(self._store, "")
-        owners = await ledger.read_owners(self._store, {each.account for each in staged})
-        return sum(
-            max(each.piece.size, MIN_CHUNK_BYTES)
-            for each in staged
-            if owners.get(each.account) == owner
-        )
+        sizes = await ledger.read_sizes(self._store)
+        owners = await ledger.read_owners(self._store, {account for account, _ in sizes})
+        return sum(_weight(size) for account, size in sizes if owners.get(account) == owner)
+
+
+def _weight(size: int) -> int:
+    return max(size, MIN_CHUNK_BYTES)

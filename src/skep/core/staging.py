@@ -112,7 +112,7 @@ class Staging:
         check_label("owner", owner)
         clear = group(rows, queue, self._limits)
         content = content_of(clear)
-        await self._staged_bytes.add(sum(sum(map(len, each.payloads)) for each in clear))
+        await self._staged_bytes.add(key, sum(sum(map(len, each.payloads)) for each in clear))
         backoff = Backoff("the same chunk")
         while True:
             states = await self._states({each.queue for each in clear})

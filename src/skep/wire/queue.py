@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
@@ -32,7 +32,12 @@ class WireOptions(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     retention_seconds: int = _DEFAULT.retention_seconds
     completed_retention_seconds: int = _DEFAULT.completed_retention_seconds
     retention_enabled: bool = _DEFAULT.retention_enabled
-    encryption_enabled: bool = _DEFAULT.encryption_enabled
+    encryption_enabled: Annotated[
+        bool,
+        msgspec.Meta(
+            description="Encrypt payloads. Error texts, trace data, names and ids are plaintext."
+        ),
+    ] = _DEFAULT.encryption_enabled
     max_wait_time_seconds: int = _DEFAULT.max_wait_time_seconds
 
 
