@@ -54,3 +54,30 @@ async def test_a_loop_over_partitions_yields(
     await client.get(path, **query)
     counting.cancel()
     assert turns >= PARTITIONS
+
+
+async def test_a_loop_over_the_state_of_a_query_yields(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (pushed,) = await client.push("orders", 1)
+    source = {"name": "sums", "source_queue": "orders", "config_hash": "1"}
+    query = await client.post("/streams/v1/queries", source)
+    place = {"query_id": query["query_id"], "partition_id": pushed["partition_id"]}
+    state = [{"type": "upsert", "key": str(key), "value": key} for key in range(PARTITIONS)]
+    await client.post("/streams/v1/cycle", {**place, "state_ops": state})
+    monkeypatch.setattr(fairness, "_FREE_SECONDS", 0)
+    monkeypatch.setattr(fairness, "SLICE_SECONDS", 0)
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    answer = await client.post("/streams/v1/state/get", place)
+    counting.cancel()
+
+    assert len(answer["rows"]) == PARTITIONS
+    assert turns >= 2 * PARTITIONS

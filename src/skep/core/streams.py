@@ -13,6 +13,7 @@ import msgspec
 
 from skep.core.addresses import Addresses
 from skep.core.committer import Committer
+from skep.core.fairness import next_slice, yielding
 from skep.core.transact import Transacting
 from skep.errors import LeaseLost, NotFound, QueryChanged
 from skep.model.change import EntryUpdate
@@ -108,8 +109,8 @@ class Streams:
             found = await self._store.find_entries(STATE, wanted)
         else:
             found = await self._all(begin + check_key("prefix", prefix))
-        named = [(entry.key[len(begin) :], entry) for entry in found]
-        return [(key, entry) for key, entry in named if key.startswith(prefix)]
+        named = [(entry.key[len(begin) :], entry) async for entry in yielding(found)]
+        return [(key, entry) async for key, entry in yielding(named) if key.startswith(prefix)]
 
     async def cycle(
         self,
@@ -165,6 +166,7 @@ class Streams:
         ):
             found += page
             after = page[-1].key
+            await next_slice()
         return found
 
     def _alone(self, what: str) -> asyncio.Lock:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from skep.core.fairness import yielding
 from skep.core.streams import CycleAck, Query
 from skep.errors import Conflict, Invalid, LeaseLost, NotFound, QueryChanged
 from skep.http.access import Permission, not_yours
@@ -17,6 +18,7 @@ from skep.model.entry import Entry
 from skep.model.names import check_lease_id, to_datetime
 from skep.model.operation import Push, Transaction
 from skep.wire.ack import STATUS
+from skep.wire.body import encode
 from skep.wire.payload import check_depth
 from skep.wire.problem import to_problem
 from skep.wire.push import PushItem, to_draft, to_pushed
@@ -78,11 +80,17 @@ async def read_state(call: Call) -> Reply:
         prefix=body.key_prefix or "",
     )
     rows = [
-        StateRow(key=key, value=msgspec.Raw(entry.value), updated_at=to_datetime(entry.updated_at))
-        for key, entry in found
+        encode(_row(key, entry))
+        async for key, entry in yielding(found)
         if body.ripe_at_or_before is None or _is_ripe(entry, body.ripe_at_or_before)
     ]
-    return Reply(StateAnswer(rows=rows))
+    return Reply(b'{"success":true,"rows":[%b]}' % b",".join(rows))
+
+
+def _row(key: str, entry: Entry) -> StateRow:
+    return StateRow(
+        key=key, value=msgspec.Raw(entry.value), updated_at=to_datetime(entry.updated_at)
+    )
 
 
 class _Window(msgspec.Struct, rename="camel"):
