@@ -18,6 +18,7 @@ from skep import (
 )
 from skep.errors import Invalid, KeyReused, LeaseLost, QueueFull
 from skep.model.operation import Operation, Status
+from skep.store.memory import MemoryStore
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
 from tests.broker.build import (
@@ -36,6 +37,7 @@ from tests.broker.build import (
     start,
 )
 from tests.broker.held import HeldStore
+from tests.broker.work import lines_of
 
 DAY = 86_400
 
@@ -577,3 +579,19 @@ async def test_a_transaction_without_a_key_happens_every_time(queue: Broker) -> 
     await queue.transact(operations)
 
     assert await contents(queue, "invoices") == {"Default": 2}
+
+
+@pytest.mark.parametrize("max_size", [0, 10])
+async def test_a_transaction_with_twice_as_many_queues_is_twice_the_work(
+    clock: ManualClock, max_size: int
+) -> None:
+    async def work(count: int) -> int:
+        async with make_broker(MemoryStore(clock=clock)) as queue:
+            pushes = [Push(f"queue-{number}", [Draft(b"")]) for number in range(count)]
+            for each in pushes:
+                await queue.queues.create(each.queue, max_size=max_size)
+            return await lines_of(queue.transact(pushes))
+
+    few, many = await work(100), await work(200)
+
+    assert many < 2.1 * few

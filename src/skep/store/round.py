@@ -5,6 +5,7 @@ that, and hands the store everything to write at once. It reads all it needs whi
 touches nothing itself: if the write fails, nothing has happened.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 from uuid import UUID
@@ -99,16 +100,16 @@ class Round:
         self._stored_versions: dict[tuple[str, str], int] = {}
         self.heads: dict[int, int] = {}
         self._heads_before: dict[int, int] = {}
-        self._added: dict[int, int] = {}
-        """Messages that this round appended, by queue, of queues that changes need room in."""
+        self._added: Counter[int] | None = None
+        """Messages that this round appended, by queue, once a change needs room in one."""
 
     def judge(self, change: Change) -> Outcome:
         refusal = self._refusal(change)
         if refusal is not None:
             return refusal
         outcome = Applied(tuple(map(self._append, change.appends)))
-        if self._added:
-            self._count(change.appends, outcome.appended)
+        if self._added is not None:
+            _count(self._added, change.appends, outcome.appended)
         for update in change.consumers:
             place = update.queue, update.partition, update.group
             if update.lease and place not in self.consumers:
@@ -225,17 +226,12 @@ class Round:
         return version
 
     def _has_room(self, capacity: Capacity) -> bool:
-        queue = capacity.queue
-        if queue not in self._added:
-            tails = [tail for tail in self._tails.values() if tail.partition.queue == queue]
-            self._added[queue] = sum(tail.end - tail.partition.end for tail in tails)
-        pushed = self._view.pushed(queue) + self._added[queue]
+        if self._added is None:
+            self._added = Counter()
+            for tail in self._tails.values():
+                self._added[tail.partition.queue] += tail.end - tail.partition.end
+        pushed = self._view.pushed(capacity.queue) + self._added[capacity.queue]
         return pushed + capacity.messages <= capacity.total
-
-    def _count(self, appends: Sequence[Append], appended: Sequence[Appended]) -> None:
-        for append, done in zip(appends, appended, strict=True):
-            if append.queue in self._added:
-                self._added[append.queue] += len(done.offsets) - len(done.duplicates)
 
     def _is_enqueued(self, number: int) -> bool:
         return number not in self.outbox and self._view.is_enqueued(number)
@@ -366,6 +362,11 @@ class Round:
             return next((each for each in made if each.end > offset), None)
         segment = self._view.segment(partition, offset)
         return None if segment is None or segment.flag(offset) & DELETED else segment
+
+
+def _count(added: Counter[int], appends: Sequence[Append], appended: Sequence[Appended]) -> None:
+    for append, done in zip(appends, appended, strict=True):
+        added[append.queue] += len(done.offsets) - len(done.duplicates)
 
 
 def judge(
