@@ -83,13 +83,15 @@ class Groups:
 
     # Where a group starts.
 
+    def find(self, queue: QueueState, name: str) -> GroupState | None:
+        """The group, if its first contact with the queue is over."""
+        known = queue.groups.get(name)
+        return None if known is None or known.starting else known
+
     async def contact(
         self, queue: QueueState, name: str, mode: str, from_at: datetime | None
     ) -> GroupState:
-        """The group; at its first contact with the queue this is where its start is decided."""
-        known = queue.groups.get(name)
-        if known is not None and not known.starting:
-            return known
+        """The group after its first contact with the queue, which decides where it starts."""
         with self._catalogue.quotas.reserve("groups", queue.config.name, [name]):
             return await to_the_end(self._register(queue, name, mode, from_at))
 

@@ -123,8 +123,8 @@ class Popping:
         if not self._has_changed(request, groups):
             sleeper.pass_on()
             await waiting.park(sleeper, _places(request, groups, only), until)
-        if request.authorize is not None and not waiting.closed:
-            await request.authorize()
+        if not waiting.closed:
+            await _authorize(request)
         return not waiting.closed
 
     def _has_changed(self, request: PopRequest, groups: list[GroupState]) -> bool:
@@ -157,15 +157,25 @@ class Popping:
     async def _candidates(self, request: PopRequest) -> list[GroupState]:
         """The request's group in each queue that may serve it, the most urgent first."""
         groups = []
+        has_waited = False
         for queue in self._matching(request):
-            # Unless the queue is deleted at this very moment.
-            with suppress(QueueNotFound):
-                groups.append(
-                    await self._groups.contact(
-                        queue, request.group, request.subscription_mode, request.subscription_from
-                    )
-                )
+            group = self._groups.find(queue, request.group)
+            if group is None:
+                has_waited = True
+                group = await self._contact(queue, request)
+            if group is not None:
+                groups.append(group)
+        if has_waited:
+            await _authorize(request)
         return sorted(groups, key=_urgency) if len(groups) > 1 else groups
+
+    async def _contact(self, queue: QueueState, request: PopRequest) -> GroupState | None:
+        """The request's group after its first contact; None if the queue was just deleted."""
+        with suppress(QueueNotFound):
+            return await self._groups.contact(
+                queue, request.group, request.subscription_mode, request.subscription_from
+            )
+        return None
 
     def _matching(self, request: PopRequest) -> Sequence[QueueState]:
         if request.queue is None:
@@ -177,6 +187,12 @@ class Popping:
         if request.partition is None or not groups:
             return None
         return groups[0].queue.partitions.get(request.partition)
+
+
+async def _authorize(request: PopRequest) -> None:
+    """Check the caller again after a wait."""
+    if request.authorize is not None:
+        await request.authorize()
 
 
 def _urgency(group: GroupState) -> tuple[int, float]:
