@@ -21,6 +21,12 @@ DAMAGE = (
 )
 
 SERVERS = "tests/postgres/test_consistency.py::test_"
+LOADING = "tests/broker/test_loading.py::test_"
+RELOAD = "tests/postgres/test_reload.py::test_"
+WORK = (
+    "tests/broker/test_transactions.py"
+    "::test_a_transaction_with_twice_as_many_queues_is_twice_the_work"
+)
 
 
 class Change(NamedTuple):
@@ -270,6 +276,113 @@ MUTATIONS = (
                 "        if any(row[1] > known.get(row[0], 0) + 1 for row in events):\n"
                 "            return None\n",
                 "",
+            ),
+        ),
+    ),
+    Mutation(
+        "after a failover an answer does not wait for the rest of a large queue",
+        RELOAD + "numbers_of_a_large_queue_are_complete_after_a_failover",
+        (
+            Change(
+                "core/following.py",
+                "            if self._catalogue.loaded:\n                return\n",
+                "            return\n",
+            ),
+        ),
+    ),
+    Mutation(
+        "a pop does not wait for partitions that are not loaded",
+        RELOAD + "a_partition_that_is_not_loaded_again_yet_is_popped_after_a_failover",
+        (Change("core/catalogue.py", "all(group.queue.loaded and group not", "all(group not"),),
+    ),
+    Mutation(
+        "every push of a transaction is compared with all pushes before it",
+        WORK,
+        (
+            Change(
+                "core/transact.py",
+                "        yield batch, before.get(batch.queue, 0)\n",
+                "        yield batch, sum(size for name, size in before.items()"
+                " if name == batch.queue)\n",
+            ),
+        ),
+    ),
+    Mutation(
+        "what a commit has appended is counted again for every queue with a limit",
+        WORK,
+        (Change("store/round.py", "        if self._added is None:\n", "        if True:\n"),),
+    ),
+    Mutation(
+        "a page of partitions that could not be read is not read again",
+        LOADING + "a_page_that_could_not_be_read_is_read_again",
+        (
+            Change(
+                "core/loader.py",
+                "                    await asyncio.sleep(_RETRY_SECONDS)\n",
+                "                    return\n",
+            ),
+        ),
+    ),
+    Mutation(
+        "a queue that cannot be read is tried again before the others are loaded",
+        LOADING + "a_queue_that_cannot_be_read_does_not_keep_others_from_being_loaded",
+        (
+            Change(
+                "core/loader.py",
+                "            self._queues[queue] = self._queues.pop(queue)\n",
+                "",
+            ),
+        ),
+    ),
+    Mutation(
+        "a pop is authorized again after a long poll only",
+        LOADING + "a_pop_that_waited_for_a_partition_to_be_loaded_is_authorized_again",
+        (
+            Change(
+                "core/pop.py",
+                "        if not waiting.closed:\n            await _authorize",
+                "        if request.wait and not waiting.closed:\n            await _authorize",
+            ),
+        ),
+    ),
+    Mutation(
+        "a pop is not authorized again after the first contact of its group",
+        LOADING + "a_first_contact_that_waited_until_all_is_loaded_is_authorized_again",
+        (
+            Change(
+                "core/pop.py",
+                "        if has_waited:\n            await _authorize(request)\n",
+                "",
+            ),
+        ),
+    ),
+    *(
+        Mutation(
+            f"{what} while its first cursors are being applied",
+            LOADING + "nothing_is_decided_on_cursors_of_a_new_group_that_are_not_known_yet",
+            (Change(*change),),
+        )
+        for what, *change in (
+            (
+                "a pop of a new group does not wait",
+                "core/groups.py",
+                " or known.starting else",
+                " else",
+            ),
+            (
+                "a new group is ready",
+                "core/catalogue.py",
+                "subscription, starting=True",
+                "subscription",
+            ),
+        )
+    ),
+    Mutation(
+        "a partition that is made while its queue is loaded is known without its cursors",
+        LOADING + "a_push_to_a_stored_partition_that_is_not_loaded_keeps_the_cursors_in_it",
+        (
+            Change(
+                "core/catalogue.py", "            if not queue.loaded:\n", "            if False:\n"
             ),
         ),
     ),
