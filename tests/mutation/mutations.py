@@ -23,6 +23,8 @@ DAMAGE = (
 SERVERS = "tests/postgres/test_consistency.py::test_"
 LOADING = "tests/broker/test_loading.py::test_"
 RELOAD = "tests/postgres/test_reload.py::test_"
+SLOW = "tests/http/test_slow_readers.py::test_a_client_that_"
+BODIES = "tests/http/test_body_budget.py::test_"
 WORK = (
     "tests/broker/test_transactions.py"
     "::test_a_transaction_with_twice_as_many_queues_is_twice_the_work"
@@ -385,5 +387,78 @@ MUTATIONS = (
                 "core/catalogue.py", "            if not queue.loaded:\n", "            if False:\n"
             ),
         ),
+    ),
+    *(
+        Mutation(
+            f"a client that reads slowly is disconnected: {what}",
+            SLOW + "reads_slowly_but_steadily_stays_connected",
+            (Change("http/protocol.py", old, new),),
+        )
+        for what, old, new in (
+            ("a megabyte is no progress", " or unread <= self._unread_bytes - MB", ""),
+            (
+                "a piece is no progress",
+                "        super().resume_writing()\n        self._unread_since = None\n",
+                "        super().resume_writing()\n",
+            ),
+        )
+    ),
+    *(
+        Mutation(
+            f"a client that does not read stays connected: {what}",
+            SLOW + test,
+            (Change("http/protocol.py", old, new),),
+        )
+        for what, test, old, new in (
+            (
+                "there is no deadline",
+                "does_not_read_is_disconnected",
+                "        if self._is_unread(now):\n",
+                "        if False:\n",
+            ),
+            (
+                "it has read something once",
+                "stops_reading_is_disconnected",
+                "unread <= self._unread_bytes - MB:",
+                "unread < 7 * MB:",
+            ),
+        )
+    ),
+    *(
+        Mutation(
+            f"unfinished bodies: {what}", BODIES + test, (Change("http/protocol.py", *change),)
+        )
+        for what, test, *change in (
+            (
+                "a body is released twice",
+                "a_body_counts_until_it_is_complete",
+                "            self._held_bytes = self._body_bytes = 0\n",
+                "            self._body_bytes = 0\n",
+            ),
+            (
+                "a body is released before it is complete",
+                "a_body_counts_until_it_is_complete",
+                "        self._body_bytes += len(body)\n",
+                "        self._release_body()\n        self._body_bytes += len(body)\n",
+            ),
+            (
+                "the body of a client that has gone is not released",
+                "a_body_whose_client_has_gone_no_longer_counts",
+                "        self._release_body()\n        for cycle",
+                "        for cycle",
+            ),
+            (
+                "a body that is rejected is not released",
+                "a_body_that_is_rejected_no_longer_counts",
+                "        self._rejection = rejection\n        self._release_body()\n",
+                "        self._rejection = rejection\n",
+            ),
+            (
+                "a body that was answered before its end is not released",
+                "a_body_that_was_answered_before_its_end_no_longer_counts",
+                "            self._release_body()\n        elif",
+                "            pass\n        elif",
+            ),
+        )
     ),
 )
