@@ -26,6 +26,7 @@ from skep.store.memory import MemoryStore
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
 from tests.broker.build import (
+    PATIENCE,
     cursors,
     drafts,
     make_broker,
@@ -33,6 +34,7 @@ from tests.broker.build import (
     payloads,
     pop,
     pop_all,
+    start,
     until,
 )
 from tests.broker.held import HeldStore
@@ -478,8 +480,15 @@ class FailingStore(MemoryStore):
 
     failing = True
 
+    def __init__(self, *, clock: ManualClock) -> None:
+        super().__init__(clock=clock)
+        self.answers = asyncio.Event()
+        """Cleared while deletions get no answer."""
+        self.answers.set()
+
     async def delete_queue(self, queue: int) -> bool:
         await asyncio.sleep(0)
+        await self.answers.wait()
         if self.failing:
             raise Unavailable("no connection")
         return await super().delete_queue(queue)
@@ -531,16 +540,50 @@ async def test_a_pop_in_a_queue_that_could_not_be_deleted_starts_where_it_asked_
     async with make_broker(store) as queue:
         await queue.push("orders", drafts(2))
 
-        async with asyncio.TaskGroup() as tasks:
-            deletion = tasks.create_task(raises_unavailable(queue.queues.delete("orders")))
-            polling = tasks.create_task(
-                queue.pop("orders", group="mail", subscription_mode="new", wait=30)
-            )
-            await deletion
-            await until(partial(has_group, queue, "orders", "mail"))
-            await queue.push("orders", drafts(1, first=2))
+        store.answers.clear()
+        deletion = await start(queue.queues.delete("orders"))
+        poll = await start(queue.pop("orders", group="mail", subscription_mode="new", wait=30))
+        store.answers.set()
+        await raises_unavailable(deletion)
+        await until(partial(has_group, queue, "orders", "mail"))
 
-        assert payloads(polling.result()) == [b"2"]
+        await queue.push("orders", drafts(1, first=2))
+
+        assert payloads(await poll) == [b"2"]
+
+
+@pytest.mark.parametrize("place", [{"queue": "orders"}, {"namespace": "shop"}], ids=str)
+async def test_polls_of_a_queue_that_could_not_be_deleted_go_on(
+    clock: ManualClock, place: dict[str, Any]
+) -> None:
+    store = FailingStore(clock=clock)
+    async with make_broker(store) as queue, asyncio.timeout(PATIENCE):
+        await queue.queues.configure("orders", namespace="shop")
+        before = await start(queue.pop(group="before", wait=30, **place))
+        store.answers.clear()
+        deletion = await start(queue.queues.delete("orders"))
+        during = await start(queue.pop(group="during", wait=30, **place))
+        store.answers.set()
+        await raises_unavailable(deletion)
+
+        await queue.push("orders", drafts(1))
+
+        assert payloads(await before) == payloads(await during) == [b"0"]
+
+
+async def test_a_poll_of_a_group_that_could_not_be_deleted_goes_on_where_it_was(
+    clock: ManualClock,
+) -> None:
+    store = FailingStore(clock=clock)
+    async with make_broker(store) as queue, asyncio.timeout(PATIENCE):
+        await queue.push("orders", drafts(1))
+        assert await queue.pop("orders", group="mail", subscription_mode="new") is None
+        poll = await start(queue.pop("orders", group="mail", wait=30))
+        await raises_unavailable(queue.groups.delete("orders", "mail"))
+
+        await queue.push("orders", drafts(1, first=1))
+
+        assert payloads(await poll) == [b"1"]
 
 
 async def raises_unavailable(work: Awaitable[object]) -> None:

@@ -25,6 +25,8 @@ LOADING = "tests/broker/test_loading.py::test_"
 RELOAD = "tests/postgres/test_reload.py::test_"
 SLOW = "tests/http/test_slow_readers.py::test_a_client_that_"
 BODIES = "tests/http/test_body_budget.py::test_"
+DELETION = "tests/broker/test_queue_admin.py::test_"
+TWO_SERVERS = "tests/postgres/test_two_servers.py::test_"
 WORK = (
     "tests/broker/test_transactions.py"
     "::test_a_transaction_with_twice_as_many_queues_is_twice_the_work"
@@ -460,5 +462,59 @@ MUTATIONS = (
                 "            pass\n        elif",
             ),
         )
+    ),
+    *(
+        Mutation(
+            f"after a deletion that failed {what}",
+            DELETION + "polls_of_a_queue_that_could_not_be_deleted_go_on",
+            (
+                Change(
+                    "core/known.py",
+                    "        self.undrop(queue.config.number)\n"
+                    "        self.waiting.wake_all(queue.config.name)\n"
+                    "        self.waiting.wake_all(ANY_QUEUE)\n",
+                    f"        self.waiting.wake_all({woken})\n",
+                ),
+            ),
+        )
+        for what, woken in (
+            ("polls of the queue are not woken", "ANY_QUEUE"),
+            ("polls of any queue are not woken", "queue.config.name"),
+        )
+    ),
+    Mutation(
+        "a queue that is being deleted is taken for one that does not exist",
+        DELETION + "a_pop_in_a_queue_that_could_not_be_deleted_starts_where_it_asked_to",
+        (Change("core/pop.py", " or queue in self._catalogue.deleting", ""),),
+    ),
+    Mutation(
+        "a group is forgotten before it is deleted",
+        DELETION + "a_poll_of_a_group_that_could_not_be_deleted_goes_on_where_it_was",
+        (
+            Change(
+                "core/catalogue.py",
+                "        await self._store.delete_group(group.queue.config.number, group.name)\n"
+                "        if not group.removed:\n"
+                "            self.drop_group(group)\n",
+                "        self.drop_group(group)\n"
+                "        await self._store.delete_group(group.queue.config.number, group.name)\n",
+            ),
+        ),
+    ),
+    Mutation(
+        "events about a queue are lost while its deletion fails",
+        TWO_SERVERS + "what_happened_elsewhere_to_a_queue_that_could_not_be_deleted_is_known",
+        (
+            Change(
+                "core/catalogue.py",
+                "                    self.outdated.add(queue.config.number)\n",
+                "                    pass\n",
+            ),
+        ),
+    ),
+    Mutation(
+        "a queue that could not be read is taken for one that is gone",
+        TWO_SERVERS + "a_queue_of_another_server_that_could_not_be_read_is_read_again",
+        (Change("core/catalogue.py", "                self.undrop(config.number)\n", ""),),
     ),
 )

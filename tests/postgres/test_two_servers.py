@@ -1,7 +1,7 @@
 """Two servers on one database: each knows what the other does."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import asyncpg
 import pytest
@@ -9,7 +9,8 @@ import pytest
 from skep import Broker, Draft
 from skep.core import fairness
 from skep.core.loader import PAGE
-from skep.errors import LeaseLost, OutcomeUnknown, QueueNotFound
+from skep.errors import LeaseLost, OutcomeUnknown, QueueNotFound, Unavailable
+from skep.model.queue import Subscription
 from skep.store.postgres.store import PostgresStore
 from tests.broker.build import make_broker
 
@@ -364,6 +365,61 @@ async def test_a_deletion_without_an_answer_leaves_nothing_half_there(
     assert delivery is not None
     assert delivery.messages[-1].payload == b"2"
     assert len(delivery.messages) == (2 if committed and what == "group" else 1)
+
+
+class FailingStore(PostgresStore):
+    """Cannot delete a queue, nor read its groups while it is ``failing``."""
+
+    meanwhile: Callable[[], Awaitable[object]]
+    """Happens before the failure of a deletion is known."""
+    failing = False
+
+    async def delete_queue(self, queue: int) -> bool:
+        await self.meanwhile()
+        raise Unavailable("no connection")
+
+    async def subscriptions(self, queue: int) -> list[Subscription]:
+        if self.failing:
+            raise Unavailable("no connection")
+        return await super().subscriptions(queue)
+
+
+async def test_what_happened_elsewhere_to_a_queue_that_could_not_be_deleted_is_known(
+    url: str, other: Broker
+) -> None:
+    store = FailingStore(url)
+    async with make_broker(store) as queue:
+        await queue.push("orders", drafts(b"1"))
+        assert await queue.pop("orders", group="mail") is not None
+
+        async def meanwhile() -> None:
+            await other.push("orders", drafts(b"2", partition="bob"))
+            await queue.catch_up()
+
+        store.meanwhile = meanwhile
+        with pytest.raises(Unavailable):
+            await queue.queues.delete("orders")
+        delivery = await queue.pop("orders", group="mail", partition="bob")
+
+    assert delivery is not None
+    assert delivery.messages[0].payload == b"2"
+
+
+async def test_a_queue_of_another_server_that_could_not_be_read_is_read_again(
+    url: str, other: Broker
+) -> None:
+    store = FailingStore(url)
+    async with make_broker(store) as queue:
+        store.failing = True
+        await other.push("orders", drafts(b"1"))
+        with pytest.raises(Unavailable):
+            await queue.catch_up()
+        store.failing = False
+
+        delivery = await queue.pop("orders")
+
+    assert delivery is not None
+    assert delivery.messages[0].payload == b"1"
 
 
 def lose_the_answer(network: pytest.MonkeyPatch, *, committed: bool = True) -> None:
