@@ -5,7 +5,10 @@ from uuid import UUID
 
 import pytest
 
+from skep import Broker, Draft
+from tests.client.serving import make_app
 from tests.http.door import Hand, acks_of
+from tests.http.guarded import knock
 
 TRACE = "0190a6f0-0000-7000-8000-000000000001"
 
@@ -337,3 +340,13 @@ async def test_a_method_that_is_not_possible_says_which_are(hand: Hand) -> None:
     answer = await hand.http.get("/api/v1/push")
 
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+
+
+async def test_a_head_request_does_not_pop(broker: Broker) -> None:
+    await broker.push("orders", [Draft(b"1")])
+
+    async with knock(make_app(broker)) as client:
+        answer = await client.head("/api/v1/pop/queue/orders?autoAck=true")
+
+    assert answer.status_code == 405
+    assert await broker.pop("orders") is not None

@@ -27,6 +27,9 @@ SLOW = "tests/http/test_slow_readers.py::test_a_client_that_"
 BODIES = "tests/http/test_body_budget.py::test_"
 DELETION = "tests/broker/test_queue_admin.py::test_"
 TWO_SERVERS = "tests/postgres/test_two_servers.py::test_"
+OTHER_SITES = "tests/unit/test_origin.py::test_pages_of_other_sites_may_not_ask"
+QUOTA = "tests/unit/test_quota.py::test_"
+FORGET = "            if len(self._counts) >= MAX_COUNTS:\n                self._counts.clear()\n"
 WORK = (
     "tests/broker/test_transactions.py"
     "::test_a_transaction_with_twice_as_many_queues_is_twice_the_work"
@@ -516,5 +519,35 @@ MUTATIONS = (
         "a queue that could not be read is taken for one that is gone",
         TWO_SERVERS + "a_queue_of_another_server_that_could_not_be_read_is_read_again",
         (Change("core/catalogue.py", "                self.undrop(config.number)\n", ""),),
+    ),
+    *(
+        Mutation(f"pages of other sites: {what}", OTHER_SITES, (Change("http/origin.py", *change),))
+        for what, *change in (
+            (
+                "the Referer is not looked at",
+                "        if not referer:\n    ",
+                "        if True:\n    ",
+            ),
+            ("the Referer outweighs Sec-Fetch-Site", "site is None and _is_own(", "_is_own("),
+            ("another port is the same origin", '{b"none", ', '{b"none", b"same-site", '),
+        )
+    ),
+    Mutation(
+        "a HEAD request pops",
+        "tests/http/test_push_and_pop.py::test_a_head_request_does_not_pop",
+        (Change("http/app.py", ' or (method == "HEAD" and route.needs is Permission.POP)', ""),),
+    ),
+    Mutation(
+        "chunks without bytes do not count against the quota",
+        QUOTA + "chunks_without_bytes_count_too",
+        (Change("core/staged_bytes.py", "weight = max(size, MIN_CHUNK_BYTES)", "weight = size"),),
+    ),
+    *(
+        Mutation(
+            f"counts of every principal are remembered in {file}",
+            QUOTA + "counts_of_many_principals_are_forgotten",
+            (Change(file, FORGET, ""),),
+        )
+        for file in ("core/quota.py", "core/staged_bytes.py")
     ),
 )
