@@ -174,7 +174,7 @@ class GroupState:
     def put(self, partition: PartitionState, state: Consumer) -> None:
         before = self.consumer(partition)
         self.consumers[partition.number] = state
-        self.note(partition, before, self.consumer(partition))
+        self.note(partition, before, leases.from_start(state, partition.start))
 
     def note(self, partition: PartitionState, before: Consumer, after: Consumer) -> None:
         """Count the difference that a change of a partition's state makes."""
