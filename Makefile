@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long fuzz lint sync cli-docs format bench bench-postgres bench-scale bench-snapshot bench-spark bench-wakeup lock clean tools
+.PHONY: help run test test-long fuzz lint sync cli-docs format bench bench-postgres bench-memory bench-scale bench-snapshot bench-spark bench-wakeup lock clean tools
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -59,6 +59,11 @@ PARTITIONS ?= 1000000
 
 bench-scale: $(READY) ## A queue with a million partitions, and other clients beside it
 	$(BIN)/python -m benchmarks.scale --partitions $(PARTITIONS) --save benchmarks/results/scale.json
+
+MINUTES ?= 30
+
+bench-memory: $(READY) ## Memory per idle partition, while messages come to them at random
+	$(BIN)/python -m benchmarks.memory --partitions $(PARTITIONS) --minutes $(MINUTES) --save benchmarks/results/memory.json
 
 bench-snapshot: $(READY) ## Load PostgreSQL while somebody holds a snapshot of it for ten minutes
 	$(BIN)/python -m benchmarks.snapshot --save benchmarks/results/snapshot.json

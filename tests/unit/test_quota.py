@@ -29,11 +29,11 @@ def become(name: str) -> None:
 async def test_chunks_without_bytes_count_too() -> None:
     become("key:a")
     staged = StagedBytes(MemoryStore())
-    for _ in range(3):
-        await staged.add(0)
+    for number in range(3):
+        await staged.add(f"chunk-{number}", 0)
 
     with pytest.raises(QuotaExceeded):
-        await staged.add(0)
+        await staged.add("chunk-3", 0)
 
 
 async def test_counts_of_many_principals_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +44,7 @@ async def test_counts_of_many_principals_are_forgotten(monkeypatch: pytest.Monke
     for number in range(5):
         become(f"key:{number}")
         with quotas.reserve("queues", "orders", ["orders"]):
-            await staged.add(1)
+            await staged.add("chunk", 1)
 
     assert len(quotas._counts) <= 2
     assert len(staged._counts) <= 2

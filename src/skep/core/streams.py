@@ -5,7 +5,7 @@ change. The computation itself runs in the client.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from uuid import UUID, uuid4
 from weakref import WeakValueDictionary
 
@@ -13,7 +13,7 @@ import msgspec
 
 from skep.core.addresses import Addresses
 from skep.core.committer import Committer
-from skep.core.fairness import next_slice, yielding
+from skep.core.fairness import next_slice
 from skep.core.transact import Transacting
 from skep.errors import LeaseLost, NotFound, QueryChanged
 from skep.model.change import EntryUpdate
@@ -98,19 +98,24 @@ class Streams:
         *,
         keys: Sequence[str] = (),
         prefix: str = "",
-    ) -> list[tuple[str, Entry]]:
-        """Keys and entries of a query in a partition: those named, or all with a prefix."""
+    ) -> AsyncIterator[list[tuple[str, Entry]]]:
+        """Keys and entries of a query in a partition: those named, or all with a prefix.
+
+        In pages, because there may be very many; other requests run between two of them.
+        """
         begin = _place(query, partition, "")
         if keys:
             wanted = sorted(
                 _place(query, partition, check_key(f"keys[{index}]", key))
                 for index, key in enumerate(keys)
             )
-            found = await self._store.find_entries(STATE, wanted)
+            pages = self._named(wanted)
         else:
-            found = await self._all(begin + check_key("prefix", prefix))
-        named = [(entry.key[len(begin) :], entry) async for entry in yielding(found)]
-        return [(key, entry) async for key, entry in yielding(named) if key.startswith(prefix)]
+            pages = self._pages(begin + check_key("prefix", prefix))
+        async for page in pages:
+            named = [(entry.key[len(begin) :], entry) for entry in page]
+            yield [(key, entry) for key, entry in named if key.startswith(prefix)]
+            await next_slice()
 
     async def cycle(
         self,
@@ -152,22 +157,27 @@ class Streams:
         return Ack(ack.lease_id, verdicts)
 
     async def _keep(self, query: Query) -> None:
-        state = await self._all(f"{query.id}/")
-        updates = [EntryUpdate(space=STATE, key=entry.key, value=None) for entry in state]
+        """Store a query without any state."""
+        updates = [
+            EntryUpdate(space=STATE, key=entry.key, value=None)
+            async for page in self._pages(f"{query.id}/")
+            for entry in page
+        ]
         value = msgspec.msgpack.encode(query)
         updates.append(EntryUpdate(space=_QUERIES, key=query.name, value=value))
         await self._transacting.run([Keep(updates)])
 
-    async def _all(self, prefix: str) -> list[Entry]:
-        found: list[Entry] = []
+    async def _pages(self, prefix: str) -> AsyncIterator[list[Entry]]:
         after = ""
         while page := await self._store.list_entries(
             STATE, prefix=prefix, after=after, limit=_PAGE
         ):
-            found += page
+            yield list(page)
             after = page[-1].key
-            await next_slice()
-        return found
+
+    async def _named(self, keys: Sequence[str]) -> AsyncIterator[list[Entry]]:
+        for start in range(0, len(keys), _PAGE):
+            yield list(await self._store.find_entries(STATE, keys[start : start + _PAGE]))
 
     def _alone(self, what: str) -> asyncio.Lock:
         """One at a time: a cycle and a flush of the same partition never interleave."""

@@ -8,7 +8,7 @@ from skep.model.names import Instant, check_text
 MAX_KEY_BYTES = 4096
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The value of a key in a space; ``version`` grows with every write to it."""
 
     space: str

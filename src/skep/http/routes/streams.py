@@ -1,10 +1,9 @@
 """Stream queries: register, read state, do a cycle."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from skep.core.fairness import yielding
 from skep.core.streams import CycleAck, Query
 from skep.errors import Conflict, Invalid, LeaseLost, NotFound, QueryChanged
 from skep.http.access import Permission, not_yours
@@ -73,18 +72,22 @@ def _registered(query: Query, fresh: bool, reset: bool) -> Registered:
 async def read_state(call: Call) -> Reply:
     """What a query knows about a partition."""
     body: StateBody = call.body
-    found = await call.broker.streams.state(
+    pages = call.broker.streams.state(
         body.query_id,
         partition_of(body.partition_id),
         keys=body.keys,
         prefix=body.key_prefix or "",
     )
-    rows = [
-        encode(_row(key, entry))
-        async for key, entry in yielding(found)
-        if body.ripe_at_or_before is None or _is_ripe(entry, body.ripe_at_or_before)
-    ]
+    rows = [row async for page in pages if (row := _rows(page, body.ripe_at_or_before))]
     return Reply(b'{"success":true,"rows":[%b]}' % b",".join(rows))
+
+
+def _rows(page: Sequence[tuple[str, Entry]], ripe_at_or_before: int | None) -> bytes:
+    return b",".join(
+        encode(_row(key, entry))
+        for key, entry in page
+        if ripe_at_or_before is None or _is_ripe(entry, ripe_at_or_before)
+    )
 
 
 def _row(key: str, entry: Entry) -> StateRow:
