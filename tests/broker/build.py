@@ -17,7 +17,7 @@ from skep.testing.clock import ManualClock
 T = TypeVar("T")
 TURNS = 50
 """Turns of the event loop that are enough for whatever does not wait for a disk."""
-PATIENCE = 5
+PATIENCE = 30
 """Seconds after which a test takes it that something will never end."""
 
 

@@ -292,7 +292,7 @@ MUTATIONS = (
         (
             Change(
                 "core/following.py",
-                "            if self._catalogue.loaded:\n                return\n",
+                "            if self._catalogue.is_loaded(queue):\n                return\n",
                 "            return\n",
             ),
         ),
@@ -300,7 +300,7 @@ MUTATIONS = (
     Mutation(
         "a pop does not wait for partitions that are not loaded",
         RELOAD + "a_partition_that_is_not_loaded_again_yet_is_popped_after_a_failover",
-        (Change("core/catalogue.py", "all(group.queue.loaded and group not", "all(group not"),),
+        (Change("core/catalogue.py", "group.queue.loaded and not group.starting", "True"),),
     ),
     Mutation(
         "every push of a transaction is compared with all pushes before it",
@@ -336,7 +336,7 @@ MUTATIONS = (
         (
             Change(
                 "core/loader.py",
-                "            self._queues[queue] = self._queues.pop(queue)\n",
+                "            self._places[item] = self._places.pop(item)\n",
                 "",
             ),
         ),
@@ -363,26 +363,30 @@ MUTATIONS = (
             ),
         ),
     ),
-    *(
-        Mutation(
-            f"{what} while its first cursors are being applied",
-            LOADING + "nothing_is_decided_on_cursors_of_a_new_group_that_are_not_known_yet",
-            (Change(*change),),
-        )
-        for what, *change in (
-            (
-                "a pop of a new group does not wait",
-                "core/groups.py",
-                " or known.starting else",
-                " else",
-            ),
-            (
-                "a new group is ready",
+    Mutation(
+        "a pop of a new group does not wait while its first cursors are being applied",
+        LOADING + "nothing_is_decided_on_cursors_of_a_new_group_that_are_not_known_yet",
+        (
+            Change("core/groups.py", " or known.starting else", " else"),
+            Change("core/catalogue.py", " and not group.starting and group not", " and group not"),
+        ),
+    ),
+    Mutation(
+        "a new group is ready while its first cursors are being applied",
+        LOADING + "nothing_is_decided_on_cursors_of_a_new_group_that_are_not_known_yet",
+        (
+            Change(
                 "core/catalogue.py",
-                "subscription, starting=True",
-                "subscription",
+                "                group = self.add_group(queue, subscription, starting=True)",
+                "                group = self.add_group(queue, subscription)",
             ),
-        )
+        ),
+    ),
+    Mutation(
+        "an ack waits until everything is loaded although another server told of its lease",
+        TWO_SERVERS
+        + "an_ack_of_what_another_server_leased_does_not_wait_until_everything_is_loaded",
+        (Change("core/following.py", "        await self._load_leased(news)\n", ""),),
     ),
     Mutation(
         "a partition that is made while its queue is loaded is known without its cursors",
@@ -540,7 +544,7 @@ MUTATIONS = (
     Mutation(
         "chunks without bytes do not count against the quota",
         QUOTA + "chunks_without_bytes_count_too",
-        (Change("core/staged_bytes.py", "weight = max(size, MIN_CHUNK_BYTES)", "weight = size"),),
+        (Change("core/staged_bytes.py", "return max(size, MIN_CHUNK_BYTES)", "return size"),),
     ),
     *(
         Mutation(

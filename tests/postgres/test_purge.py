@@ -280,7 +280,10 @@ async def test_a_first_contact_whose_states_are_being_removed_is_refused(
         " FOR EACH ROW EXECUTE FUNCTION give_up()"
     )
 
-    with pytest.raises(Unavailable):
-        await first_contact(store, queue)
+    try:
+        with pytest.raises(Unavailable):
+            await first_contact(store, queue)
+    finally:
+        await sql.execute("DROP FUNCTION give_up CASCADE")
 
     assert await sql.fetchval(STATES) == 0

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from skep import Broker, Draft
-from skep.core import fairness
+from skep.core import fairness, settle
 from skep.core.loader import PAGE
 from skep.errors import LeaseLost, OutcomeUnknown, QueueNotFound, Unavailable
 from skep.model.queue import Subscription
@@ -197,6 +197,25 @@ async def test_an_ack_does_not_wait_until_the_states_of_another_group_are_loaded
 
     async with asyncio.timeout(SOON):
         settlement = await other.ack(delivery)
+
+    assert settlement.completed == 1
+
+
+async def test_an_ack_of_what_another_server_leased_does_not_wait_until_everything_is_loaded(
+    url: str, queue: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partitions = [f"p{number}" for number in range(3 * PAGE)]
+    await queue.push("orders", [Draft(b"old", name) for name in partitions])
+    # The server that starts now loads its first page only.
+    monkeypatch.setattr(settle, "CLOCK_SKEW", 0)
+    monkeypatch.setattr(fairness, "_FREE_SECONDS", 3600)
+    monkeypatch.setattr(fairness, "_PAUSE_SECONDS", 3600)
+    async with make_broker(PostgresStore(url)) as starting:
+        delivery = await queue.pop("orders", group="mail", partition=partitions[-1])
+        assert delivery is not None
+
+        async with asyncio.timeout(SOON):
+            settlement = await starting.ack(delivery)
 
     assert settlement.completed == 1
 

@@ -12,7 +12,7 @@ from skep.core.quota import Quotas
 from skep.core.state import GroupState, PartitionState, QueueState
 from skep.core.whole import Locks, to_the_end
 from skep.errors import QueueNotFound
-from skep.model.names import Offset
+from skep.model.names import Instant, Offset
 from skep.model.queue import Partition, Queue, Subscription, labels_of
 from skep.store.protocol import Store, StoredConsumer
 
@@ -33,12 +33,15 @@ class Catalogue(Known):
         """Names of queues that are hidden because they are being deleted, which may fail."""
         self.outdated: set[int] = set()
         """Numbers of queues that have to be read again."""
+        self.began_at: Instant = 0
+        """When loading began: other servers have published everything since as events."""
         self.quotas = Quotas(self.queues)
         self._births = Births(self._make_partitions)
         self._queue_loader = Loader(self._load_next_page, self._finish_queue)
         self._group_loader = Loader(self._load_next_states, self._finish_group)
 
     async def load(self) -> None:
+        self.began_at = self._store.clock.now()
         for config in await self._store.queues():
             await self.load_queue(config)
 
@@ -127,21 +130,22 @@ class Catalogue(Known):
             queue.config.number, group.name, after=after, limit=PAGE
         )
         if queue.loaded:
-            await self._load_unknown(queue, [number for number, _, _ in page])
+            # Another server may have created some since.
+            await self.load_unknown(queue, [number for number, _, _ in page])
         for number, _, state in page:
             if partition := self.partitions.get(number):
                 self._take_over(group, partition, self._bounded(group, state), own=False)
         return page[-1].partition if len(page) == PAGE else None
 
-    async def _load_unknown(self, queue: QueueState, numbers: Sequence[int]) -> None:
-        """Load partitions that another server has created since."""
+    async def load_unknown(self, queue: QueueState, numbers: Iterable[int]) -> None:
+        """Load those of some partitions that are not known here.
+
+        To be called with ``loading`` held.
+        """
         unknown = [number for number in numbers if number not in self.partitions]
-        after = Partition(
-            number=min(unknown, default=0) - 1, queue=queue.config.number, name="", created_at=0
-        )
-        last = await self._load_page(queue, after) if unknown else None
-        while last is not None and last.number < max(unknown):
-            last = await self._load_page(queue, last)
+        if unknown:
+            found = await self._store.find_partitions(queue.config.number, unknown)
+            await self._adopt_all(queue, found)
 
     def _finish_group(self, group: GroupState) -> None:
         group.starting = False

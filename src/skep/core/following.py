@@ -100,7 +100,10 @@ class Following:
     async def find(self, look: Callable[[], T]) -> T:
         """What ``look`` finds. Before it is said that there is nothing, every commit counts."""
         found = look()
-        if not found and (self._store.has_peers or not self._catalogue.loaded):
+        if not found and self._store.has_peers:
+            await self.catch_up()
+            found = look()
+        if not found and not self._catalogue.loaded:
             await self.complete()
             found = look()
         return found
@@ -213,11 +216,25 @@ class Following:
             await self._renewing.look_at(queue)
         for partition in [partition for each in news for partition in each.born]:
             await self._renewing.add(partition)
+        await self._load_leased(news)
         for each in news:
             await self._apply(each)
         for space in {space for each in news for space in each.spaces}:
             if space in self._spaces:
                 await self._spaces[space]()
+
+    async def _load_leased(self, news: list[Happened]) -> None:
+        """Load the partitions that others have leased, so that their leases are known here.
+
+        The rest of a queue that is being loaded comes page by page, and may take its time.
+        """
+        leased: dict[int, set[int]] = {}
+        for moved in (moved for each in news for moved in each.moved if moved.state.lease):
+            leased.setdefault(moved.queue, set()).add(moved.partition)
+        for number, partitions in leased.items():
+            queue = self._catalogue.by_number.get(number)
+            if queue is not None and not queue.loaded:
+                await self._catalogue.load_unknown(queue, partitions)
 
     async def _apply(self, happened: Happened) -> None:
         for grown in happened.grown:

@@ -167,10 +167,14 @@ class Transacting:
     async def _look_up_leases(self, request: _Request) -> None:
         """Make sure that it is known what the leases of a transaction hold."""
         named = [each.lease_id for each in request.operations if isinstance(each, Ack | Extend)]
-        for lease_id in (*request.required, *named):
-            if not self._settling.is_known(LeaseId(lease_id)):
+        await self._look_up([LeaseId(lease_id) for lease_id in (*request.required, *named)])
+
+    async def _look_up(self, leases: Sequence[LeaseId]) -> None:
+        """Make sure that it is known what leases hold. Another server may have granted them."""
+        if not all(map(self._settling.is_known, leases)):
+            await self._following.catch_up()
+            if not all(map(self._settling.is_loaded, leases)):
                 await self._following.complete()
-                return
 
     async def _attempt(
         self,
@@ -215,7 +219,7 @@ class Transacting:
     async def decide(self, lease_id: LeaseId, build: Callable[[Plan], T]) -> T:
         """Build a change of what a lease holds and commit it; again, if that has changed."""
         if not self._settling.is_known(lease_id):
-            await self._following.complete()
+            await self._look_up([lease_id])
         backoff = None
         while True:
             plan, result = _plan(build) or await self._plan_again(build)

@@ -30,13 +30,17 @@ class Cut(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Moved(msgspec.Struct, frozen=True, array_like=True):
-    """A group's state was replaced, by its lease's ``own`` holder or by somebody else."""
+    """A group's state was replaced, by its lease's ``own`` holder or by somebody else.
+
+    An event of a server before that was told does not name the ``queue``.
+    """
 
     partition: int
     group: str
     subscription: str
     state: Consumer
     own: bool
+    queue: int = 0
 
 
 class Happened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -210,6 +210,10 @@ class MemoryStore(Alone):
         number = after.number if after else -1
         return list(islice((each for each in found if each.number > number), limit))
 
+    async def find_partitions(self, queue: int, numbers: Sequence[int]) -> list[Partition]:
+        found = (self.partition(queue, number) for number in numbers)
+        return [partition for partition in found if partition is not None]
+
     async def consumers(
         self, queue: int, partitions: Sequence[int] | None = None
     ) -> Iterable[StoredConsumer]:

@@ -132,6 +132,10 @@ class Store(Protocol):
         """The partitions of a queue, oldest first: all, or up to ``limit`` behind one."""
         ...
 
+    async def find_partitions(self, queue: int, numbers: Sequence[int]) -> list[Partition]:
+        """Those of the partitions with these numbers that the queue has."""
+        ...
+
     async def consumers(
         self, queue: int, partitions: Sequence[int] | None = None
     ) -> Iterable[StoredConsumer]:

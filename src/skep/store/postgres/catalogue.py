@@ -70,6 +70,10 @@ class CatalogueRows(NewsRows):
         found = await database.fetch_all("partitions", queue, number, limit)
         return list(map(rows.to_partition, found))
 
+    async def find_partitions(self, queue: int, numbers: Sequence[int]) -> list[Partition]:
+        found = await (await self._db()).fetch_all("partitions_numbered", queue, list(numbers))
+        return list(map(rows.to_partition, found))
+
     async def consumers(
         self, queue: int, partitions: Sequence[int] | None = None
     ) -> Iterable[StoredConsumer]:

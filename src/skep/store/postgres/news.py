@@ -225,6 +225,7 @@ def _moved(changes: Sequence[Change], outcomes: Sequence[Outcome]) -> tuple[Move
             update.subscription,
             update.state,
             update.lease is not None,
+            update.queue,
         )
         for change, outcome in zip(changes, outcomes, strict=True)
         if isinstance(outcome, Applied) and not outcome.repeated

@@ -124,6 +124,10 @@ class CatalogueRows(Rows):
             return ()
         return islice(self._read_partitions(queue, after.number if after else -1), limit)
 
+    async def find_partitions(self, queue: int, numbers: Sequence[int]) -> list[Partition]:
+        found = (self.partition(queue, number) for number in numbers)
+        return [partition for partition in found if partition is not None]
+
     async def consumers(
         self, queue: int, partitions: Sequence[int] | None = None
     ) -> Iterable[StoredConsumer]:

@@ -31,3 +31,7 @@ $$;
 
 CREATE TRIGGER list_group_removal AFTER DELETE ON queen.subscription
     FOR EACH ROW EXECUTE FUNCTION queen.list_group_removal();
+
+ALTER TABLE queen.group_removal SET (
+    vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0.02,
+    toast.vacuum_truncate = off, toast.autovacuum_vacuum_scale_factor = 0.02);

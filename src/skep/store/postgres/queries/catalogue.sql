@@ -50,6 +50,13 @@ SELECT p.number, p.queue, p.name, p.created_at, p.start_offset, p.end_offset, p.
   JOIN queen.queue AS q ON q.number = p.queue
  WHERE p.queue = $1 AND p.name = ANY ($2::text[]);
 
+-- name: partitions_numbered
+SELECT p.number, p.queue, p.name, p.created_at, p.start_offset, p.end_offset, p.first_at,
+       p.newest_at
+  FROM queen.partition_state AS p
+  JOIN queen.queue AS q ON q.number = p.queue
+ WHERE p.queue = $1 AND p.number = ANY ($2::bigint[]);
+
 -- name: partitions
 SELECT p.number, p.queue, p.name, p.created_at, p.start_offset, p.end_offset, p.first_at,
        p.newest_at
