@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from skep import Broker, Draft
-from skep.core import fairness, settle
+from skep.core import fairness
 from skep.core.loader import PAGE
 from skep.errors import LeaseLost, OutcomeUnknown, QueueNotFound, Unavailable
 from skep.model.queue import Subscription
@@ -207,7 +207,6 @@ async def test_an_ack_of_what_another_server_leased_does_not_wait_until_everythi
     partitions = [f"p{number}" for number in range(3 * PAGE)]
     await queue.push("orders", [Draft(b"old", name) for name in partitions])
     # The server that starts now loads its first page only.
-    monkeypatch.setattr(settle, "CLOCK_SKEW", 0)
     monkeypatch.setattr(fairness, "_FREE_SECONDS", 3600)
     monkeypatch.setattr(fairness, "_PAUSE_SECONDS", 3600)
     async with make_broker(PostgresStore(url)) as starting:

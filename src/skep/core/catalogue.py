@@ -12,7 +12,7 @@ from skep.core.quota import Quotas
 from skep.core.state import GroupState, PartitionState, QueueState
 from skep.core.whole import Locks, to_the_end
 from skep.errors import QueueNotFound
-from skep.model.names import Instant, Offset
+from skep.model.names import Offset
 from skep.model.queue import Partition, Queue, Subscription, labels_of
 from skep.store.protocol import Store, StoredConsumer
 
@@ -33,15 +33,12 @@ class Catalogue(Known):
         """Names of queues that are hidden because they are being deleted, which may fail."""
         self.outdated: set[int] = set()
         """Numbers of queues that have to be read again."""
-        self.began_at: Instant = 0
-        """When loading began: other servers have published everything since as events."""
         self.quotas = Quotas(self.queues)
         self._births = Births(self._make_partitions)
         self._queue_loader = Loader(self._load_next_page, self._finish_queue)
         self._group_loader = Loader(self._load_next_states, self._finish_group)
 
     async def load(self) -> None:
-        self.began_at = self._store.clock.now()
         for config in await self._store.queues():
             await self.load_queue(config)
 
@@ -72,6 +69,8 @@ class Catalogue(Known):
         queue.loaded = True
         for group in queue.groups.values():
             self._wake_group(group)
+        if self.loaded:
+            self.holdings.announced.clear()
 
     async def _load_next_page(self, queue: QueueState, after: Partition) -> Partition | None:
         async with self.loading:
@@ -150,6 +149,8 @@ class Catalogue(Known):
     def _finish_group(self, group: GroupState) -> None:
         group.starting = False
         self.refresh_group(group)
+        if self.loaded:
+            self.holdings.announced.clear()
 
     @property
     def loaded(self) -> bool:

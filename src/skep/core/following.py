@@ -270,6 +270,8 @@ class Following:
             group = partition.queue.groups.get(moved.group)
         if group is not None and group.subscription.id == moved.subscription:
             self._catalogue.hear(group, partition, moved.state, own=moved.own)
+            if moved.state.lease and not moved.own and not self._catalogue.loaded:
+                self._catalogue.holdings.announced.add(moved.state.lease.id)
 
 
 def current(

@@ -34,6 +34,9 @@ class Holdings:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._leases: dict[LeaseId, _Holding] = {}
+        self.announced: set[LeaseId] = set()
+        """Leases that other servers granted while this one was loading. All that they hold is
+        known: it came in one event."""
 
     def live(self, lease_id: LeaseId, only: Collection[int] | None = None) -> list[Held]:
         """The places that a lease holds, all or ``only`` in some partitions.

@@ -24,7 +24,7 @@ from skep.model.names import RESERVED, SECOND, check_text
 from skep.model.queue import Partition, Queue, Subscription
 from skep.store.clock import Clock
 
-CLOCK_SKEW = SECOND
+_SKEW = SECOND
 """By how much the clocks of servers may differ, as each of them knows that of the store."""
 
 
@@ -251,8 +251,8 @@ class Known:
     def _bounded(self, group: GroupState, state: Consumer) -> Consumer:
         """A state that was written by a clock which was set back since must not last that long."""
         now = self._clock.now()
-        is_ahead = state.lease is not None and state.lease.granted_at > now + CLOCK_SKEW
-        if is_ahead or state.ready_at > now + CLOCK_SKEW:
+        is_ahead = state.lease is not None and state.lease.granted_at > now + _SKEW
+        if is_ahead or state.ready_at > now + _SKEW:
             return leases.bounded(state, group.queue.config.options, now)
         return state
 

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from skep.core import ack, lease as leases
 from skep.core.catalogue import Catalogue
 from skep.core.holding import Held
-from skep.core.known import CLOCK_SKEW
 from skep.core.push import PreparedPush
 from skep.core.state import GroupState, Link, PartitionState
 from skep.errors import Invalid, LeaseLost
@@ -167,16 +166,8 @@ class Settling:
         return not self._store.has_peers or len(held) <= 1
 
     def is_loaded(self, lease_id: LeaseId) -> bool:
-        """Whether nothing that a lease holds is still to be loaded.
-
-        One that another server granted after loading began was published as an event.
-        """
-        if self._catalogue.loaded:
-            return True
-        held = self._catalogue.holdings.of(lease_id)
-        granted = [group.consumer(partition).lease for group, partition in held]
-        since = self._catalogue.began_at + CLOCK_SKEW
-        return bool(granted) and all(lease and lease.granted_at > since for lease in granted)
+        """Whether nothing that a lease holds is still to be loaded."""
+        return self._catalogue.loaded or lease_id in self._catalogue.holdings.announced
 
     def _held(self, plan: Plan, lease_id: LeaseId, only: Collection[int] | None) -> list[Held]:
         """What a lease holds when the acks on their way are done, all or ``only`` a part of it."""
