@@ -389,6 +389,15 @@ MUTATIONS = (
         (Change("core/following.py", "        await self._load_leased(news)\n", ""),),
     ),
     Mutation(
+        "what another server does while a page is read is forgotten",
+        TWO_SERVERS + "what_another_server_does_while_a_page_is_read_is_known_afterwards",
+        (
+            Change(
+                "core/catalogue.py", "            self._missed.add(partition)", "            pass"
+            ),
+        ),
+    ),
+    Mutation(
         "a partition that is made while its queue is loaded is known without its cursors",
         LOADING + "a_push_to_a_stored_partition_that_is_not_loaded_keeps_the_cursors_in_it",
         (

@@ -1,7 +1,7 @@
 """Two servers on one database: each knows what the other does."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
 import asyncpg
 import pytest
@@ -10,8 +10,10 @@ from skep import Broker, Draft
 from skep.core import fairness
 from skep.core.loader import PAGE
 from skep.errors import LeaseLost, OutcomeUnknown, QueueNotFound, Unavailable
+from skep.model.consumer import Consumer
 from skep.model.queue import Subscription
 from skep.store.postgres.store import PostgresStore
+from skep.store.protocol import StoredConsumer
 from tests.broker.build import make_broker
 
 SOON = 5
@@ -217,6 +219,55 @@ async def test_an_ack_of_what_another_server_leased_does_not_wait_until_everythi
             settlement = await starting.ack(delivery)
 
     assert settlement.completed == 1
+
+
+class SlowPages(PostgresStore):
+    """Returns the states of a second page only when the test allows it."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self._pages = 0
+        self.has_read = asyncio.Event()
+        self.may_return = asyncio.Event()
+
+    async def consumers(
+        self, queue: int, partitions: Sequence[int] | None = None
+    ) -> Iterable[StoredConsumer]:
+        found = list(await super().consumers(queue, partitions))
+        self._pages += 1
+        if self._pages == 2:
+            self.has_read.set()
+            await self.may_return.wait()
+        return found
+
+
+async def test_what_another_server_does_while_a_page_is_read_is_known_afterwards(
+    url: str, queue: Broker
+) -> None:
+    partitions = [f"p{number}" for number in range(2 * PAGE)]
+    await queue.push("orders", [Draft(b"old", name) for name in partitions])
+    assert await queue.pop("orders", group="mail", partition="none") is None
+    store = SlowPages(url)
+    async with make_broker(store) as starting:
+        await store.has_read.wait()
+        await queue.push("orders", drafts(b"new", partition=partitions[-1]))
+        assert await queue.pop("orders", group="mail", partition=partitions[-2], auto_ack=True)
+        # It catches up, and does not know these partitions yet.
+        assert await starting.pop("orders", group="mail", partition=partitions[0])
+
+        store.may_return.set()
+        await starting.queues.stats("orders")
+
+        revision = consumer(queue, partitions[-2]).revision
+        assert consumer(starting, partitions[-2]).revision == revision
+        delivery = await starting.pop("orders", group="mail", partition=partitions[-1], batch=9)
+        assert delivery is not None
+        assert [message.payload for message in delivery.messages] == [b"old", b"new"]
+
+
+def consumer(server: Broker, partition: str) -> Consumer:
+    group = server._catalogue.group("orders", "mail")
+    return group.consumer(server._catalogue.partition("orders", partition))
 
 
 async def test_a_group_that_one_deletes_and_makes_again_is_another_elsewhere(

@@ -33,6 +33,8 @@ class Catalogue(Known):
         """Names of queues that are hidden because they are being deleted, which may fail."""
         self.outdated: set[int] = set()
         """Numbers of queues that have to be read again."""
+        self._missed: set[int] = set()
+        """Partitions that others did something to before they were known here."""
         self.quotas = Quotas(self.queues)
         self._births = Births(self._make_partitions)
         self._queue_loader = Loader(self._load_next_page, self._finish_queue)
@@ -73,22 +75,58 @@ class Catalogue(Known):
             self.holdings.announced.clear()
 
     async def _load_next_page(self, queue: QueueState, after: Partition) -> Partition | None:
+        """Read without ``loading`` held: requests that catch up do not wait for it.
+
+        If another server did something meanwhile that was not applied here, because a partition
+        of the page or one of the groups was not known yet, the page is read again.
+        """
+        groups = dict(queue.groups)
+        self._missed.clear()
+        page = await self._read_partitions(queue, after)
+        states = await self._read_states(queue, page)
         async with self.loading:
-            return await self._load_page(queue, after)
+            numbers = [partition.number for partition in page]
+            if queue.groups == groups and self._missed.isdisjoint(numbers):
+                self._adopt_page(queue, page, states)
+            else:
+                found = await self._store.find_partitions(queue.config.number, numbers)
+                await self._adopt_all(queue, found)
+        return self._next_page(queue, page)
+
+    def miss(self, partition: int) -> None:
+        """Another server did something to a partition that is not known here."""
+        if not self.loaded:
+            self._missed.add(partition)
 
     async def _load_page(self, queue: QueueState, after: Partition | None) -> Partition | None:
         """Load partitions with the states of the groups; the last, if there may be more."""
-        number = queue.config.number
-        page = list(await self._store.partitions(number, after=after, limit=PAGE))
+        page = await self._read_partitions(queue, after)
         await self._adopt_all(queue, page)
+        return self._next_page(queue, page)
+
+    def _next_page(self, queue: QueueState, page: Sequence[Partition]) -> Partition | None:
         return page[-1] if len(page) == PAGE and self.is_known(queue) else None
+
+    async def _read_partitions(
+        self, queue: QueueState, after: Partition | None
+    ) -> Sequence[Partition]:
+        return list(await self._store.partitions(queue.config.number, after=after, limit=PAGE))
+
+    async def _read_states(
+        self, queue: QueueState, page: Sequence[Partition]
+    ) -> Iterable[StoredConsumer]:
+        if not page or not queue.groups:
+            return ()
+        numbers = [partition.number for partition in page]
+        return list(await self._store.consumers(queue.config.number, numbers))
 
     async def _adopt_all(self, queue: QueueState, page: Sequence[Partition]) -> None:
         """Know partitions as they are stored, with the states of the groups in them."""
-        states: Iterable[StoredConsumer] = ()
-        if page and queue.groups:
-            numbers = [partition.number for partition in page]
-            states = await self._store.consumers(queue.config.number, numbers)
+        self._adopt_page(queue, page, await self._read_states(queue, page))
+
+    def _adopt_page(
+        self, queue: QueueState, page: Sequence[Partition], states: Iterable[StoredConsumer]
+    ) -> None:
         if not self.is_known(queue):
             return
         for partition in page:
@@ -117,17 +155,23 @@ class Catalogue(Known):
         self._group_loader.start(group, last)
 
     async def _load_next_states(self, group: GroupState, after: int) -> int | None:
+        """Read without ``loading`` held; what events brought meanwhile is newer, and stays."""
+        page = await self._read_group(group, after)
         async with self.loading:
-            return await self._load_states(group, after)
+            return await self._adopt_states(group, page)
 
     async def _load_states(self, group: GroupState, after: int) -> int | None:
-        """Load states of a group; the partition of the last, if there may be more."""
+        return await self._adopt_states(group, await self._read_group(group, after))
+
+    async def _read_group(self, group: GroupState, after: int) -> Sequence[StoredConsumer]:
+        queue = group.queue.config.number
+        return await self._store.group_states(queue, group.name, after=after, limit=PAGE)
+
+    async def _adopt_states(self, group: GroupState, page: Sequence[StoredConsumer]) -> int | None:
+        """Know states of a group; the partition of the last, if there may be more."""
         queue = group.queue
         if group.removed or not self.is_known(queue):
             return None
-        page = await self._store.group_states(
-            queue.config.number, group.name, after=after, limit=PAGE
-        )
         if queue.loaded:
             # Another server may have created some since.
             await self.load_unknown(queue, [number for number, _, _ in page])

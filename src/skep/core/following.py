@@ -250,19 +250,24 @@ class Following:
 
     def _grow(self, grown: Grown) -> None:
         partition = self._catalogue.partitions.get(grown.partition)
-        if partition is not None and grown.end > partition.end:
+        if partition is None:
+            self._catalogue.miss(grown.partition)
+        elif grown.end > partition.end:
             partition.grow(grown.end, grown.newest_at, start=grown.start)
             self._catalogue.refresh_grown(partition)
 
     def _cut(self, cut: Cut) -> None:
         partition = self._catalogue.partitions.get(cut.partition)
-        if partition is not None and cut.start > partition.start:
+        if partition is None:
+            self._catalogue.miss(cut.partition)
+        elif cut.start > partition.start:
             partition.truncate(cut.start, cut.first_at)
             self._catalogue.refresh_partition(partition)
 
     async def _move(self, moved: Moved) -> None:
         partition = self._catalogue.partitions.get(moved.partition)
         if partition is None:
+            self._catalogue.miss(moved.partition)
             return
         group = partition.queue.groups.get(moved.group)
         if group is None or group.subscription.id != moved.subscription:
