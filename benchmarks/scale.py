@@ -8,7 +8,7 @@ queue. All the time another client pushes a message with an id of its choice, po
 acknowledges it alone, in turns in a small queue and in its own partition of the large one, while 50
 long polls wait in each of the two queues with another group. PostgreSQL has two servers: the other
 client sends each request to the other one. What is reported is how long each step takes, and the
-longest and the 99th percentile of the other client's round trips meanwhile, by queue.
+longest and the 99th percentile of the other client's requests meanwhile, by queue.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
 from itertools import cycle
 from pathlib import Path
+from typing import TypeVar
 from uuid import uuid4
 
 import httpx
@@ -28,13 +29,14 @@ from skep import AsyncClient, Broker, Draft
 from skep.errors import SkepError
 from skep.store.open import open_store
 
+T = TypeVar("T")
 BIG, SMALL = "big", "small"
 GROUPS = ("billing", "mailing")
 STEP = 1000
 POLLS = 50
 """Long polls in each queue."""
 PAUSE = 0.01
-"""Between two round trips of the other client."""
+"""Between two rounds (push, pop, ack) of the other client."""
 
 
 async def fill(url: str | Path, partitions: int) -> None:
@@ -74,20 +76,28 @@ class Neighbour:
             clients = [await stack.enter_async_context(AsyncClient(url)) for url in self._urls]
             turns = cycle(clients)
             for queue in cycle((SMALL, BIG)):
-                start = time.perf_counter()
                 try:
                     await self._round_trip(turns, queue)
                 except SkepError:
                     # The queue was deleted in between.
                     self._failed += 1
-                self._taken[queue].append(time.perf_counter() - start)
                 await asyncio.sleep(PAUSE)
 
     async def _round_trip(self, turns: Iterator[AsyncClient], queue: str) -> None:
-        await next(turns).push(queue, [Draft(b"{}", "neighbour", str(uuid4()))])
-        delivery = await next(turns).pop(queue, group="neighbour", partition="neighbour")
+        draft = Draft(b"{}", "neighbour", str(uuid4()))
+        await self._timed(queue, next(turns).push(queue, [draft]))
+        delivery = await self._timed(
+            queue, next(turns).pop(queue, group="neighbour", partition="neighbour")
+        )
         if delivery:
-            await next(turns).ack(delivery, delivery.messages)
+            await self._timed(queue, next(turns).ack(delivery, delivery.messages))
+
+    async def _timed(self, queue: str, request: Awaitable[T]) -> T:
+        start = time.perf_counter()
+        try:
+            return await request
+        finally:
+            self._taken[queue].append(time.perf_counter() - start)
 
     async def _poll(self, url: str, count: int) -> None:
         """Long polls in both queues, of a group that wants what is new."""
@@ -113,7 +123,7 @@ class Neighbour:
                 report.value(f"{who}, p99", percentile * 1000, "ms (at most 100)")
                 report.value(f"{who}, longest", taken[-1] * 1000, f"ms of {len(taken)}")
         if self._failed:
-            report.value(f"{name}: other client, refused", self._failed, "round trips")
+            report.value(f"{name}: other client, refused", self._failed, "requests")
             self._failed = 0
 
 

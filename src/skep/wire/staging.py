@@ -2,8 +2,13 @@
 
 from typing import Annotated
 
+import msgspec
+
 from skep.model.staged import Published, Stage
-from skep.wire.body import LIST, Body
+from skep.wire.body import Body
+
+MAX_STAGES = 100_000
+"""One for each task of a job."""
 
 
 class StageQuery(Body, frozen=True, kw_only=True):
@@ -35,7 +40,7 @@ class CommitBody(Body, frozen=True, kw_only=True):
     app: str
     version: int | None = None
     checkpoint: str | None = None
-    stages: Annotated[list[StageItem], LIST]
+    stages: Annotated[list[StageItem], msgspec.Meta(max_length=MAX_STAGES)]
 
 
 class CommitAnswer(Body, frozen=True, kw_only=True):
