@@ -219,7 +219,7 @@ async def test_what_concerns_another_queue_does_not_wait_until_a_large_one_is_lo
     async with server.run() as queue:
         # From now on only loops that wait for a slice, such as that which loads, are held up.
         monkeypatch.setattr(fairness, "_FREE_SECONDS", 3600)
-        monkeypatch.setattr(fairness, "_PAUSE_SECONDS", 3600)
+        monkeypatch.setattr(fairness._Slices, "_grant", lambda self: None)
 
         await work(queue)
 

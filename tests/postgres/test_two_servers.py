@@ -194,7 +194,7 @@ async def test_an_ack_does_not_wait_until_the_states_of_another_group_are_loaded
     assert await queue.pop("orders", group="crm", subscription_mode="new") is None
     # From now on only loops that wait for a slice, such as that which loads, are held up.
     monkeypatch.setattr(fairness, "_FREE_SECONDS", 3600)
-    monkeypatch.setattr(fairness, "_PAUSE_SECONDS", 3600)
+    monkeypatch.setattr(fairness._Slices, "_grant", lambda self: None)
     assert await other.pop("orders", group="mail", partition="none") is None
 
     async with asyncio.timeout(SOON):
@@ -210,7 +210,7 @@ async def test_an_ack_of_what_another_server_leased_does_not_wait_until_everythi
     await queue.push("orders", [Draft(b"old", name) for name in partitions])
     # The server that starts now loads its first page only.
     monkeypatch.setattr(fairness, "_FREE_SECONDS", 3600)
-    monkeypatch.setattr(fairness, "_PAUSE_SECONDS", 3600)
+    monkeypatch.setattr(fairness._Slices, "_grant", lambda self: None)
     async with make_broker(PostgresStore(url)) as starting:
         delivery = await queue.pop("orders", group="mail", partition=partitions[-1])
         assert delivery is not None

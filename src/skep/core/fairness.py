@@ -3,9 +3,11 @@
 Loops run in slices, and all loops of an event loop together get one slice per iteration of it: what
 is ready waits for one slice at most, however many loops there are.
 
-The event loop pauses after every second slice. If it were busy all the time, other threads, such as
-the one that syncs, would hardly run: a thread that waits for the interpreter can demand it only if
-nobody has released it for 5 ms, and the event loop releases and takes it back in each iteration.
+After each slice the event loop is free for as long as the slice took. A request takes several
+iterations of the event loop, and would have to wait for a slice in each of them otherwise. Other
+threads, such as the one that syncs, would hardly run if the event loop were busy all the time: a
+thread that waits for the interpreter can demand it only if nobody has released it for 5 ms, and the
+event loop releases and takes it back in each iteration.
 """
 
 import asyncio
@@ -17,9 +19,7 @@ from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
 SLICE_SECONDS = 0.002
-_PAUSE_SECONDS = 0.001
-_SLICES = 2
-"""Slices between two pauses."""
+_LONGEST_PAUSE_SECONDS = 0.005
 _FREE_SECONDS = 0.00025
 """How long a loop runs before it queues for its first slice; most end within that."""
 
@@ -29,7 +29,7 @@ class _Slices:
 
     def __init__(self) -> None:
         self._waiters: deque[asyncio.Future[None]] = deque()
-        self._granted = 0
+        self._granted_at = 0.0
 
     async def wait(self) -> None:
         waiter = asyncio.get_running_loop().create_future()
@@ -39,19 +39,20 @@ class _Slices:
         await waiter
 
     def _grant_later(self) -> None:
-        self._granted += 1
-        pause = 0 if self._granted % _SLICES else _PAUSE_SECONDS
+        taken = perf_counter() - self._granted_at
+        pause = min(taken, _LONGEST_PAUSE_SECONDS)
         asyncio.get_running_loop().call_later(pause, self._grant)
 
     def _grant(self) -> None:
-        """Wake the first waiter; the next one in the next iteration."""
+        """Wake the first waiter, and the next one after its slice and a pause."""
+        self._granted_at = perf_counter()
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
                 waiter.set_result(None)
                 break
         if self._waiters:
-            self._grant_later()
+            asyncio.get_running_loop().call_soon(self._grant_later)
 
 
 _slices: WeakKeyDictionary[asyncio.AbstractEventLoop, _Slices] = WeakKeyDictionary()
