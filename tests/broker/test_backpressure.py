@@ -12,6 +12,7 @@ from contextlib import suppress
 import pytest
 
 from skep import Broker, Delivery, Draft, Limits, Verdict
+from skep.core.catalogue import STEP
 from skep.core.committer import ROUND_BYTES, ROUND_CHANGES
 from skep.errors import Closed, OutcomeUnknown, Overloaded, Unavailable
 from skep.testing.clock import ManualClock
@@ -534,6 +535,12 @@ async def test_partitions_are_made_together_while_others_are_being_made(
 
     assert held.births == [1, 5]
     assert offsets == [0] * 6 + [1] * 5
+
+
+async def test_very_many_partitions_are_made_in_steps(queue: Broker, held: HeldStore) -> None:
+    await queue.push("orders", [Draft(b"x", f"p{n}") for n in range(2 * STEP + 1)])
+
+    assert held.births == [STEP, STEP, 1]
 
 
 async def test_who_goes_away_takes_no_partition_from_the_others(

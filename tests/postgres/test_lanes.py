@@ -161,6 +161,18 @@ async def test_servers_that_make_the_same_partitions_at_once_make_them_once(
     assert made[0] == made[1][::-1]
 
 
+async def test_asking_for_partitions_that_exist_takes_no_numbers(
+    store: PostgresStore, sql: asyncpg.Connection
+) -> None:
+    orders = await make_queue(store)
+    await store.create_partitions(orders.number, ["alice", "bob"])
+    before = await sql.fetchval("SELECT last_value FROM queen.number")
+
+    await store.create_partitions(orders.number, ["alice", "bob", "carol"])
+
+    assert await sql.fetchval("SELECT last_value FROM queen.number") == before + 1
+
+
 async def test_a_state_of_a_subscription_that_is_no_more_does_not_count(
     store: PostgresStore, sql: asyncpg.Connection
 ) -> None:

@@ -1,6 +1,9 @@
 """Every statement is asked for, is right, and finds its rows by an index however many there are."""
 
+import json
 import re
+from collections.abc import AsyncIterator, Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -9,6 +12,7 @@ import asyncpg
 import pytest
 
 import skep.store.postgres
+from skep.store.postgres.migrate import apply
 from skep.store.postgres.sql import QUERIES, parse
 
 PACKAGE = Path(skep.store.postgres.__file__).parent
@@ -61,6 +65,29 @@ HOT: dict[str, tuple[Any, ...]] = {
 }
 """What is asked for each message, with arguments."""
 
+ASKED = list(range(1, 200, 2))
+_HASHES = [sha256(str(n).encode()).digest() for n in ASKED]
+_MANY = len(ASKED)
+
+MANY: dict[str, tuple[Any, ...]] = {
+    "create_partitions": (1, [f"new{n}" for n in ASKED], 0),
+    "partitions_named": (1, [f"p{n}" for n in ASKED]),
+    "partitions_numbered": (1, ASKED),
+    "consumers_of": (1, ASKED),
+    "lock_partitions": (0, NOBODY, ASKED, ["s"] * _MANY, _HASHES),
+    "locked_partitions": (0, ASKED),
+    "look_at_consumers": ([1] * _MANY, ["g"] * _MANY, ASKED),
+    "known_transaction_ids": (ASKED, _HASHES),
+    "find_entries": ("s", _HASHES),
+    "lock_entries": (["s"] * _MANY, _HASHES),
+    "segments_holding": (ASKED, [0] * _MANY),
+    "letters_of_messages": (ASKED, [0] * _MANY, ["g"] * _MANY),
+    "replace_consumers": (
+        *([1] * _MANY, ["g"] * _MANY, ASKED, ["s"] * _MANY, [1] * _MANY, [0] * _MANY, []),
+    ),
+}
+"""What is asked for many partitions at once, with arguments."""
+
 FILL = """
 INSERT INTO queen.queue (number, name, created_at) VALUES (1, 'orders', 0);
 INSERT INTO queen.lane VALUES (0, '00000000-0000-0000-0000-000000000000', 'infinity');
@@ -97,6 +124,19 @@ ANALYZE;
 async def filled(sql: asyncpg.Connection) -> asyncpg.Connection:
     await sql.execute(FILL)
     return sql
+
+
+@pytest.fixture
+async def outgrown(bare_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """Tables that have grown since their statistics were taken."""
+    sql = await asyncpg.connect(bare_url)
+    await apply(sql)
+    await sql.execute(FILL.replace("(1, 100000)", "(1, 1)"))
+    await sql.execute("SELECT setval('queen.number', 100000)")
+    for statement in re.findall(r"INSERT[^;]*generate_series[^;]*;", FILL):
+        await sql.execute(statement.replace("(1, 100000)", "(2, 100000)"))
+    yield sql
+    await sql.close()
 
 
 def test_every_statement_is_used() -> None:
@@ -138,3 +178,23 @@ async def test_hot_statements_find_their_rows_by_an_index(filled: asyncpg.Connec
         ]
 
     assert {name: found for name, found in scans.items() if found} == {}
+
+
+async def test_asking_for_many_partitions_reads_only_these_whatever_the_statistics_say(
+    outgrown: asyncpg.Connection,
+) -> None:
+    read: dict[str, int] = {}
+    for name, arguments in MANY.items():
+        statement = f"EXPLAIN (ANALYZE, FORMAT JSON) {QUERIES[name].rstrip(';')}"
+        (plan,) = json.loads(await outgrown.fetchval(statement, *arguments))
+        read[name] = max(_rows_read(plan["Plan"]))
+
+    assert {name: rows for name, rows in read.items() if rows > 2 * _MANY} == {}
+
+
+def _rows_read(node: dict[str, Any]) -> Iterator[int]:
+    """How many rows each step of a plan looks at, in all its runs."""
+    dropped = [node.get(f"Rows Removed by {by}", 0) for by in ("Filter", "Join Filter")]
+    yield node["Actual Loops"] * (node["Actual Rows"] + sum(dropped))
+    for each in node.get("Plans", ()):
+        yield from _rows_read(each)

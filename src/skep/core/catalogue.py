@@ -16,6 +16,9 @@ from skep.model.names import Offset
 from skep.model.queue import Partition, Queue, Subscription, labels_of
 from skep.store.protocol import Store, StoredConsumer
 
+STEP = 500
+"""Partitions that are made in one transaction: some ten milliseconds."""
+
 
 class Catalogue(Known):
     """Makes and removes queues, partitions and groups, in the store and here."""
@@ -315,6 +318,11 @@ class Catalogue(Known):
         return all(name in queue.partitions for name in missing)
 
     async def _make_partitions(self, queue: QueueState, names: list[str]) -> None:
+        """In steps, between which other requests run."""
+        async for start in yielding(range(0, len(names), STEP)):
+            await self._make_some_partitions(queue, names[start : start + STEP])
+
+    async def _make_some_partitions(self, queue: QueueState, names: list[str]) -> None:
         async with self.loading:
             found = await self._store.create_partitions(queue.config.number, names)
             if not queue.loaded:

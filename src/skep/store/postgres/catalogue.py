@@ -37,11 +37,12 @@ class CatalogueRows(NewsRows):
         still knows it would push into a stranger's partition.
         """
         known = await self._named(queue, names)
-        if len(known) < len(set(names)):
+        # Only these: each name that is sent takes a number, even if the partition exists.
+        if missing := [name for name in names if name not in known]:
 
             async def work(connection: asyncpg.Connection) -> tuple[None, Happened]:
                 now = self.clock.now()
-                made = await connection.fetch(QUERIES["create_partitions"], queue, list(names), now)
+                made = await connection.fetch(QUERIES["create_partitions"], queue, missing, now)
                 return None, Happened(born=tuple(map(rows.to_partition, made)))
 
             await self._write_and_tell(work)

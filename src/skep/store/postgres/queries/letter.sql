@@ -73,9 +73,12 @@ DELETE FROM queen.outcome
 RETURNING 1;
 
 -- name: find_entries
+-- One by one: for a join PostgreSQL might read all entries of the space.
 SELECT e.space, e.key, e.value, e.version, e.updated_at
   FROM unnest($2::bytea[]) WITH ORDINALITY AS a (hash, n)
-  JOIN queen.entry AS e ON e.space = $1 AND e.hash = a.hash
+ CROSS JOIN LATERAL (
+       SELECT f.* FROM queen.entry AS f WHERE f.space = $1 AND f.hash = a.hash LIMIT 1
+       ) AS e
  ORDER BY a.n;
 
 -- name: list_entries

@@ -46,10 +46,11 @@ SELECT a.number, a.queue, a.name, a.created_at, a.start_offset, a.end_offset, a.
 -- name: look_at_consumers
 -- For each place asked: the group's subscription, whether the partition is there, the state, the
 -- version of the queue's configuration. Nothing is locked: who replaces a state says which it was.
+-- For EXISTS instead of coalesce PostgreSQL might read all partitions.
 SELECT asked.queue, asked.consumer_group, asked.partition, subscription.id, subscription.mode,
        subscription.from_at, subscription.created_at,
-       EXISTS (SELECT FROM queen.partition AS p JOIN queen.queue AS q ON q.number = p.queue
-                WHERE p.number = asked.partition AND p.queue = asked.queue),
+       coalesce((SELECT true FROM queen.partition AS p JOIN queen.queue AS q ON q.number = p.queue
+                  WHERE p.number = asked.partition AND p.queue = asked.queue), false),
        (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
        newest.version, newest.cursor_offset, newest.acked, newest.run_end, newest.attempt,
        newest.retries, newest.ready_at, newest.oldest_at, newest.lease_id, newest.granted_at,
