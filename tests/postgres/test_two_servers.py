@@ -505,3 +505,39 @@ def lose_the_answer(network: pytest.MonkeyPatch, *, committed: bool = True) -> N
         return done
 
     network.setattr(asyncpg.Connection, "execute", lose)
+
+
+async def test_servers_list_partitions_and_groups_in_one_order_whoever_made_them(
+    queue: Broker, other: Broker
+) -> None:
+    servers = (queue, other)
+    await queue.push("orders", drafts(b"x"))
+    await asyncio.gather(*(other.pop("orders", group=group) for group in "zy"))
+    await asyncio.gather(*(queue.pop("orders", group=group) for group in "xa"))
+    for server in servers:
+        await server.queues.stats("orders")
+
+    # Each server knows its own partitions before it hears of those of the other.
+    await asyncio.gather(
+        *(
+            servers[n % 2].push("orders", drafts(b"x", partition=f"{start - n}"))
+            for start in (20, 40)
+            for n in range(20)
+        )
+    )
+
+    listed = [await _listed(server) for server in servers]
+    assert listed[0] == listed[1]
+    assert listed[0][0] == sorted(listed[0][0])
+
+
+async def _listed(server: Broker) -> tuple[list[int], list[str], list[str], list[str]]:
+    """Numbers of partitions, and names in other lists."""
+    insight = server.insight
+    depth = await insight.groups.depth("orders", "a", limit=100)
+    return (
+        [each.number for each in await insight.queues.partitions("orders")],
+        [each.partition for each in await insight.groups.partitions("orders", "a", limit=100)],
+        [name for name, _ in depth.partitions],
+        [each.group for each in await insight.groups.groups(lambda _: True)],
+    )

@@ -220,14 +220,18 @@ class Groups:
     async def list(self, queue: str | None = None) -> list[GroupLag]:
         """Every group, of one queue or of all, and how far it is."""
         queues = (
-            [q for name, q in self._catalogue.queues.items() if not name.startswith(RESERVED)]
+            [
+                q
+                for name, q in sorted(self._catalogue.queues.items())
+                if not name.startswith(RESERVED)
+            ]
             if queue is None
             else [self._catalogue.queue(queue)]
         )
         found: list[GroupLag] = []
         for state in queues:
             await self._counting.catch_up(state)
-            found += [group_lag(group) for group in state.groups.values()]
+            found += [group_lag(group) for _, group in sorted(state.groups.items())]
         return found
 
     @current

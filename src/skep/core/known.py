@@ -201,7 +201,7 @@ class Known:
             group.ready.discard(partition.number)
         queue.kept -= partition.end - partition.start
         queue.changed.add(partition)
-        del queue.partitions[partition.name]
+        queue.remove(partition)
 
     def add_group(
         self, queue: QueueState, subscription: Subscription, *, starting: bool = False

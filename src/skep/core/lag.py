@@ -14,6 +14,7 @@ from skep.core.counting import Counting
 from skep.core.fairness import yielding
 from skep.core.following import Following, current
 from skep.core.groups import group_lag, partition_lag
+from skep.core.listing import in_order
 from skep.core.metrics import Sees
 from skep.core.readers import Readers
 from skep.core.state import GroupState, PartitionState, QueueState
@@ -92,7 +93,7 @@ class Lags:
         readers = await self._readers.all()
         found: list[GroupLag] = []
         async for _, state in yielding(self._seen(sees)):
-            found += [await self._lag(group) for group in list(state.groups.values())]
+            found += [await self._lag(group) for _, group in sorted(state.groups.items())]
             found += await self._readers.lags(state, readers)
         return found
 
@@ -118,7 +119,7 @@ class Lags:
             return (await self._readers.lanes(known, reader))[offset : offset + limit]
         state = self._catalogue.group(queue, group)
         now = self._store.clock.now()
-        some = list(state.queue.partitions.values())[offset : offset + limit]
+        some = (await in_order(state.queue))[offset : offset + limit]
         return [
             await self._exactly(partition_lag(state, partition, now))
             async for partition in yielding(some)
@@ -161,7 +162,7 @@ class Lags:
         await self._counting.catch_up(state)
         backlog, waiting = known.backlog - known.acked, len(known.totals.waiting)
         partitions: list[tuple[str, int]] = []
-        async for partition in yielding(list(state.partitions.values()) if waiting else ()):
+        async for partition in yielding(await in_order(state) if waiting else ()):
             if len(partitions) == min(limit, waiting):
                 break
             if pending := known.pending(partition):
@@ -239,7 +240,7 @@ async def _whole_depth(queue: QueueState, limit: int) -> Depth:
     """All of a queue, for a group that has never popped from it."""
     waiting = 0
     partitions: list[tuple[str, int]] = []
-    async for partition in yielding(list(queue.partitions.values())):
+    async for partition in yielding(await in_order(queue)):
         if partition.end > partition.start:
             waiting += 1
             if len(partitions) < limit:

@@ -12,6 +12,7 @@ from skep.core.catalogue import Catalogue
 from skep.core.counting import Counting
 from skep.core.fairness import yielding
 from skep.core.following import Following, current
+from skep.core.listing import in_order
 from skep.core.meter import Meter
 from skep.core.metrics import Sees
 from skep.core.state import PartitionState
@@ -99,7 +100,7 @@ class Overview:
         state = self._catalogue.queue(queue)
         now = self._store.clock.now()
         found: list[PartitionSummary] = []
-        async for partition in yielding(list(state.partitions.values())):
+        async for partition in yielding(await in_order(state)):
             if len(found) == limit:
                 break
             counts = standing.count(partition, state.groups.values(), now)

@@ -9,6 +9,7 @@ from skep.core.backoff import Backoff
 from skep.core.catalogue import Catalogue
 from skep.core.committer import Committer
 from skep.core.following import Following, current
+from skep.core.listing import in_order
 from skep.core.state import PartitionState, QueueState
 from skep.model.change import Change
 from skep.model.dead_letter import DeadLetterFilter
@@ -102,7 +103,7 @@ class Queues:
     @current
     async def partitions(self, queue: str) -> Iterator[PartitionStats]:
         """The partitions of a queue, oldest first."""
-        partitions = self._catalogue.partitions_of(queue, None)
+        partitions = await in_order(self._catalogue.queue(queue))
         return (_partition_stats(partition) for partition in partitions)
 
     @current

@@ -260,7 +260,9 @@ class QueueState:
         "groups",
         "grown",
         "kept",
+        "listed",
         "loaded",
+        "membership",
         "partitions",
         "totals",
         "versions",
@@ -269,6 +271,10 @@ class QueueState:
     def __init__(self, config: Queue) -> None:
         self.configure(config)
         self.partitions: dict[str, PartitionState] = {}
+        self.membership = 0
+        """How often a partition came or went."""
+        self.listed: list[PartitionState] | None = None
+        """The partitions by number, if they were listed since."""
         self.groups: dict[str, GroupState] = {}
         self.kept = 0
         """Messages in the log."""
@@ -289,14 +295,24 @@ class QueueState:
         known = self.partitions.get(partition.name)
         if known is None:
             known = self.partitions[partition.name] = PartitionState.of(self, partition)
+            self._unlist()
             self.kept += partition.end - partition.start
             self.changed.add(known)
             for group in self.groups.values():
                 group.backlog += partition.end - partition.start
         return known
 
+    def remove(self, partition: PartitionState) -> None:
+        del self.partitions[partition.name]
+        self._unlist()
+
+    def _unlist(self) -> None:
+        self.membership += 1
+        self.listed = None
+
     def release(self) -> None:
         """Let the totals go: the garbage collector does not see the partitions in them."""
+        self._unlist()
         self.changed = set()
         self.totals = QueueTotals()
         for group in self.groups.values():
