@@ -94,8 +94,15 @@ class _Mortal:
     """How many are left."""
     loses = False
     """Whether the last of them is written, and nobody hears of it."""
+    most_partitions = 0
+    most_messages = 0
+    """What one commit has appended to, and how much, at most."""
 
     async def commit(self, changes: Sequence[Change]) -> Commit:
+        appends = [append for change in changes for append in change.appends]
+        messages = sum(len(append.columns.payloads) for append in appends)
+        self.most_partitions = max(self.most_partitions, len(appends))
+        self.most_messages = max(self.most_messages, messages)
         self.commits -= 1
         if self.commits < 0:
             raise Unavailable("the store has gone away")

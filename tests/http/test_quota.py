@@ -177,6 +177,24 @@ def test_what_a_sink_publishes_counts(servers: Servers, tmp_path: Path) -> None:
         assert tenant.commit("app", 1).status_code == 200
 
 
+def test_a_sink_that_publishes_in_steps_stays_within_the_quota(
+    servers: Servers, tmp_path: Path
+) -> None:
+    limited = key(tmp_path, "a-*", partitions=5_000)
+    with servers() as urls:
+        tenant = Tenant(urls, limited)
+        place = {"app": "app", "version": 0, "stage": "s", "chunk": 0, "queue": "a-1"}
+        names = [str(number) for number in range(5_001)]
+        body = to_stream({"payload": ["1"] * len(names), "partition": names})
+        tenant.send("POST", "/api/v1/journal/stage", params=place, content=body)
+
+        stages = [{"stage": "s", "chunks": 1, "rows": len(names)}]
+        commit = {"app": "app", "version": 0, "stages": stages}
+        refused(tenant.send("POST", "/api/v1/journal/commit", json=commit), "partitions", 5_000)
+
+        assert _queues(tenant) == []
+
+
 def test_what_is_buffered_during_maintenance_counts(tmp_path: Path) -> None:
     limited, operator = key(tmp_path, "a-*", queues=1, partitions=2), key(tmp_path)
     with ServerProcess("memory://", SKEP_API_KEYS=str(tmp_path / "keys.json")) as server:

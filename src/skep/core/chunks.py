@@ -4,10 +4,10 @@ Whatever could be refused is refused here. When they are published there is nobo
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from operator import mul
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 from zlib import crc32
 
@@ -60,6 +60,29 @@ class Group(msgspec.Struct, frozen=True, array_like=True):
     def __len__(self) -> int:
         return len(self.payloads)
 
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.payloads))
+
+    @property
+    def ids(self) -> int:
+        """How many transaction ids have to be looked up to publish it."""
+        return len(self.transaction_ids or ())
+
+    def split(self, most: int) -> Iterator["Group"]:
+        """The same rows in groups with at most this many transaction ids."""
+        if self.ids <= most:
+            yield self
+            return
+        for at in range(0, len(self), most):
+            rows = slice(at, at + most)
+            yield replace(
+                self,
+                payloads=self.payloads[rows],
+                transaction_ids=self.transaction_ids and self.transaction_ids[rows],
+                trace_ids=self.trace_ids and self.trace_ids[rows],
+            )
+
     def checksums(self) -> list[int]:
         """A number for each row, the same whatever rows it is staged with."""
         place = crc32(f"{self.queue}\0{self.partition}".encode())
@@ -110,8 +133,47 @@ class Chunk(msgspec.Struct, frozen=True, array_like=True):
     producer: str | None
 
 
-def encode(chunk: Chunk) -> bytes:
-    return msgspec.msgpack.encode(chunk)
+class Part(NamedTuple):
+    """Groups of a chunk, encoded: as many as a step publishes at most."""
+
+    value: bytes
+    rows: int
+    size: int
+    queues: dict[str, int]
+    partitions: int
+    ids: int
+
+
+def encode(groups: Iterable[Group], producer: str | None, limits: Limits) -> list[Part]:
+    """A chunk in parts, one at least. None has more partitions or ids than a step publishes."""
+    return [_encode(some, producer) for some in _split(groups, limits)]
+
+
+def _encode(groups: list[Group], producer: str | None) -> Part:
+    queues: dict[str, int] = {}
+    for each in groups:
+        queues[each.queue] = queues.get(each.queue, 0) + len(each)
+    return Part(
+        value=msgspec.msgpack.encode(Chunk(groups, producer)),
+        rows=sum(map(len, groups)),
+        size=sum(each.size for each in groups),
+        queues=queues,
+        partitions=len(groups),
+        ids=sum(each.ids for each in groups),
+    )
+
+
+def _split(groups: Iterable[Group], limits: Limits) -> Iterator[list[Group]]:
+    partitions, ids = limits.step_partitions, limits.step_ids
+    some: list[Group] = []
+    some_ids = 0
+    for each in (part for group in groups for part in group.split(ids)):
+        if some and (len(some) == partitions or some_ids + each.ids > ids):
+            yield some
+            some, some_ids = [], 0
+        some.append(each)
+        some_ids += each.ids
+    yield some
 
 
 def decode(value: bytes) -> Chunk:

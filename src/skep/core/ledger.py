@@ -17,8 +17,9 @@ from typing import NamedTuple, TypeVar
 from uuid import uuid4
 
 import msgspec
+from msgspec.structs import replace
 
-from skep.core.chunks import Content
+from skep.core.chunks import Content, Part
 from skep.core.fairness import next_slice, yielding
 from skep.errors import Corrupted, Invalid
 from skep.model.change import EntryUpdate
@@ -39,13 +40,25 @@ T = TypeVar("T")
 
 
 class Piece(msgspec.Struct, frozen=True, array_like=True):
-    """A staged chunk: where it lies, and what it counts for."""
+    """A staged chunk, or a part of it: where it lies, and what it counts for.
+
+    A chunk with many partitions or ids consists of parts, which are published one by one.
+    ``queues``, ``partitions`` and ``ids`` are then in the parts only.
+    """
 
     data: str
     rows: int
     size: int
     queues: dict[str, int]
     content: Content | None = None
+    partitions: int = 0
+    ids: int = 0
+    parts: list["Piece"] | None = None
+
+    @property
+    def stored(self) -> list["Piece"]:
+        """The parts, in their order; the piece itself if it has none."""
+        return self.parts or [self]
 
 
 class PieceSize(msgspec.Struct, frozen=True, array_like=True):
@@ -215,21 +228,36 @@ def fingerprint_of(
 def put_chunk(
     key: str,
     known: Entry | None,
-    chunk: bytes,
-    *,
-    size: int,
-    queues: dict[str, int],
+    parts: Sequence[Part],
     content: Content,
 ) -> list[EntryUpdate]:
     """Stage a chunk, in place of the one that was staged before."""
-    data = f"{key}{_SEPARATOR}{uuid4().hex}"
-    piece = Piece(data, content.rows, size, queues, content)
+    piece = _piece(f"{key}{_SEPARATOR}{uuid4().hex}", parts, content)
     expected = known.version if known else 0
-    updates = [
-        EntryUpdate(space=STAGES, key=key, value=_encode(piece), expected=expected),
-        EntryUpdate(space=CHUNKS, key=piece.data, value=chunk),
+    updates = [EntryUpdate(space=STAGES, key=key, value=_encode(piece), expected=expected)]
+    updates += [
+        EntryUpdate(space=CHUNKS, key=each.data, value=part.value)
+        for each, part in zip(piece.stored, parts, strict=True)
     ]
     return updates + (drop_data([_decode(known, Piece)]) if known else [])
+
+
+def _piece(data: str, parts: Sequence[Part], content: Content) -> Piece:
+    pieces = [
+        Piece(
+            data=f"{data}{_SEPARATOR}{index:06}" if index else data,
+            rows=part.rows,
+            size=part.size,
+            queues=part.queues,
+            partitions=part.partitions,
+            ids=part.ids,
+        )
+        for index, part in enumerate(parts)
+    ]
+    if len(pieces) == 1:
+        return replace(pieces[0], content=content)
+    size = sum(part.size for part in parts)
+    return Piece(data, content.rows, size, {}, content, parts=pieces)
 
 
 def put_progress(account: Account, progress: Progress | None, expected: int) -> EntryUpdate:
@@ -260,7 +288,11 @@ def put_decision(account: Account, decision: Decision | None) -> EntryUpdate:
 
 
 def drop_data(pieces: Iterable[Piece]) -> list[EntryUpdate]:
-    return [EntryUpdate(space=CHUNKS, key=piece.data, value=None) for piece in pieces]
+    return [
+        EntryUpdate(space=CHUNKS, key=part.data, value=None)
+        for piece in pieces
+        for part in piece.stored
+    ]
 
 
 async def read_staged(store: Store, prefix: str) -> list[Staged]:

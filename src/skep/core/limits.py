@@ -25,7 +25,18 @@ class Limits:
 
     publish_bytes: int = 16 * MB
     publish_messages: int = 100_000
-    """What a sink may publish in one change; more is published in several, a quarter of it each."""
+    publish_partitions: int = 4_000
+    publish_ids: int = 40_000
+    """What a sink may publish in one change; more is published in several, a quarter of it each.
+    A partition counts for each chunk that has rows for it."""
+
+    @property
+    def step_partitions(self) -> int:
+        return max(1, self.publish_partitions // 4)
+
+    @property
+    def step_ids(self) -> int:
+        return max(1, self.publish_ids // 4)
 
     def check_page(self, limit: int | None) -> int:
         """How many entries a page may have: as many as asked for, 100 if that is left open."""

@@ -6,9 +6,7 @@ steps, each of which moves the app's progress on from where it has read it. So i
 who takes a step, nor how many try: whoever comes next goes on.
 """
 
-import asyncio
-from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -20,17 +18,24 @@ from skep.core.catalogue import Catalogue
 from skep.core.chunks import Group, decode
 from skep.core.committer import Committer
 from skep.core.encryption import KeyRing
+from skep.core.fairness import yielding
 from skep.core.following import Following
 from skep.core.ledger import Account, Decision, Piece, Progress, Staged
 from skep.core.limits import Limits
 from skep.core.mode import NORMAL_PUSH
-from skep.core.quota import without_limits
+from skep.core.quota import limit_of, without_limits
 from skep.core.state import QueueState
 from skep.errors import Corrupted
 from skep.model.change import Append, Applied, Capacity, Change, EntryUpdate, QueueVersion
 from skep.model.queue import Queue
 from skep.model.segment import Columns, concat
 from skep.store.protocol import Store
+
+APPEND_WEIGHT = 1000
+"""What a partition counts in a commit: the number of partitions of a commit is limited too."""
+
+_Columns = dict[str, dict[str, list[Columns]]]
+"""By queue and partition, in the order of the chunks."""
 
 
 class _Publication(NamedTuple):
@@ -67,14 +72,15 @@ class Publishing:
 
         False, and nothing, if the chunks or the progress are no longer as they were read.
         """
-        pieces = [each.piece for each in staged]
-        await self._check_room(pieces)
+        pieces = [part for each in staged for part in each.piece.stored]
+        counts = await _counts(pieces)
+        await self._check_room(counts)
         taken = [each.taken() for each in staged]
         if self._is_small(pieces):
             self._committer.check(sum(piece.size for piece in pieces))
             done = ledger.put_progress(account, progress, known)
             return await self._publish_at_once(done, pieces, taken)
-        self._catalogue.quotas.check_later(dict.fromkeys(_counts(pieces), ()))
+        self._catalogue.quotas.check_later(await self._partitions(pieces, counts))
         assert progress.version is not None
         entries = (
             ledger.put_progress(account, replace(progress, done=0), known),
@@ -134,8 +140,9 @@ class Publishing:
         if publication is None:
             return False
         capacity: list[Capacity] = []
+        counts = await _counts(pieces)
         for queue in publication.queues:
-            capacity += await self._level.capacity(queue, _counts(pieces)[queue.config.name])
+            capacity += await self._level.capacity(queue, counts[queue.config.name])
         entries = [progress, *taken, *ledger.drop_data(pieces)]
         return await self._commit(publication, entries, capacity)
 
@@ -152,75 +159,101 @@ class Publishing:
             based_on=NORMAL_PUSH,
             capacity=tuple(capacity),
         )
-        return isinstance(await self._committer.submit(change), Applied)
+        weight = change.weight + APPEND_WEIGHT * len(change.appends)
+        return isinstance(await self._committer.submit(change, weight=weight), Applied)
 
     async def _publication(self, pieces: Sequence[Piece]) -> _Publication | None:
         """The messages of chunks, by partition; None if a chunk or a queue is gone."""
         data = await ledger.read_data(self._store, pieces)
         if data is None:
             return None
-        queues = {name: await self._catalogue.ensure_queue(name) for name in _counts(pieces)}
+        queues = {name: await self._catalogue.ensure_queue(name) for name in await _counts(pieces)}
         configs = {name: queue.config for name, queue in queues.items()}
         versions = tuple(queue.versions[0] for queue in queues.values())
-        by_partition: dict[tuple[str, str], list[Columns]] = {}
-        for value in data:
-            chunk = decode(value)
-            for group in chunk.groups:
-                sealed = self.sealed(group, configs[group.queue])
-                place = group.queue, group.partition
-                by_partition.setdefault(place, []).append(sealed.columns(chunk.producer))
-            # Others have their turn: a chunk takes some milliseconds.
-            await asyncio.sleep(0)
+        columns = await self._columns(data, configs)
         for name, queue in queues.items():
-            partitions = [partition for owner, partition in by_partition if owner == name]
-            if not await self._catalogue.ensure_partitions(queue, partitions):
+            if not await self._catalogue.ensure_partitions(queue, columns[name]):
                 await self._following.look_at(queue.config.number)
                 return None
-        if not all(partition in queues[name].partitions for name, partition in by_partition):
-            return None  # deleted while partitions of another were created
-        appends = tuple(
-            Append(
-                queue=configs[name].number,
-                partition=queues[name].partitions[partition].number,
-                columns=concat(parts),
-            )
-            for (name, partition), parts in by_partition.items()
-        )
-        return _Publication(appends, tuple(queues.values()), versions)
+        appends: list[Append] = []
+        async for name, queue in yielding(queues.items()):
+            if not columns[name].keys() <= queue.partitions.keys():
+                return None  # deleted while partitions of another were created
+            appends += _appends(queue, columns[name])
+        return _Publication(tuple(appends), tuple(queues.values()), versions)
+
+    async def _columns(self, data: Iterable[bytes], configs: Mapping[str, Queue]) -> _Columns:
+        columns: _Columns = {name: {} for name in configs}
+        async for value in yielding(data):
+            chunk = decode(value)
+            async for group in yielding(chunk.groups):
+                sealed = self.sealed(group, configs[group.queue])
+                parts = columns[group.queue].setdefault(group.partition, [])
+                parts.append(sealed.columns(chunk.producer))
+        return columns
 
     def sealed(self, group: Group, config: Queue | None) -> Group:
         """A group as its queue wants it: encrypted, also if it was staged before the queue was."""
         encrypted = config is not None and config.options.encryption_enabled
         return group.sealed(self._keys) if encrypted else group
 
-    async def _check_room(self, pieces: Sequence[Piece]) -> None:
+    async def _partitions(
+        self, pieces: Sequence[Piece], queues: Iterable[str]
+    ) -> dict[str, set[str]]:
+        """The queues, and the partitions of each if the caller may not have any number of them."""
+        found: dict[str, set[str]] = {name: set() for name in queues}
+        if limit_of("partitions") is None:
+            return found
+        async for piece in yielding(pieces):
+            for value in await ledger.read_data(self._store, [piece]) or ():
+                for group in decode(value).groups:
+                    found[group.queue].add(group.partition)
+        return found
+
+    async def _check_room(self, counts: Mapping[str, int]) -> None:
         """Refuse the whole before anything is created for it."""
-        for name, count in _counts(pieces).items():
+        async for name, count in yielding(counts.items()):
             if queue := self._catalogue.queues.get(name):
                 await self._level.capacity(queue, count)
 
     def _is_small(self, pieces: Sequence[Piece]) -> bool:
+        limits = self._limits
         return (
-            sum(piece.size for piece in pieces) <= self._limits.publish_bytes
-            and sum(piece.rows for piece in pieces) <= self._limits.publish_messages
+            sum(piece.size for piece in pieces) <= limits.publish_bytes
+            and sum(piece.rows for piece in pieces) <= limits.publish_messages
+            and sum(piece.partitions for piece in pieces) <= limits.publish_partitions
+            and sum(piece.ids for piece in pieces) <= limits.publish_ids
         )
 
     def _next(self, pieces: Sequence[Piece]) -> Iterator[Piece]:
         """As many of the first as make a step, but one at least."""
-        sizes = accumulate(piece.size for piece in pieces)
-        rows = accumulate(piece.rows for piece in pieces)
-        for index, (piece, size, count) in enumerate(zip(pieces, sizes, rows, strict=True)):
+        limits = self._limits
+        size = rows = partitions = ids = 0
+        for index, piece in enumerate(pieces):
+            size += piece.size
+            rows += piece.rows
+            partitions += piece.partitions
+            ids += piece.ids
             too_much = (
-                size > self._limits.publish_bytes // 4 or count > self._limits.publish_messages // 4
+                size > limits.publish_bytes // 4
+                or rows > limits.publish_messages // 4
+                or partitions > limits.step_partitions
+                or ids > limits.step_ids
             )
             if index and too_much:
                 return
             yield piece
 
 
-def _counts(pieces: Sequence[Piece]) -> dict[str, int]:
+def _appends(queue: QueueState, columns: Mapping[str, Sequence[Columns]]) -> Iterator[Append]:
+    for partition, parts in columns.items():
+        number = queue.partitions[partition].number
+        yield Append(queue=queue.config.number, partition=number, columns=concat(parts))
+
+
+async def _counts(pieces: Sequence[Piece]) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for piece in pieces:
+    async for piece in yielding(pieces):
         for queue, count in piece.queues.items():
             counts[queue] = counts.get(queue, 0) + count
     return counts

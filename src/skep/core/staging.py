@@ -6,10 +6,10 @@ lost or which another process has done: it is answered, and what was staged for 
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from msgspec.structs import replace
 
@@ -17,7 +17,7 @@ from skep.core import ledger
 from skep.core.application import check_next, check_owner, check_repeated
 from skep.core.backoff import Backoff
 from skep.core.catalogue import Catalogue
-from skep.core.chunks import Chunk, Group, content_of, encode, group
+from skep.core.chunks import Group, Part, content_of, encode, group
 from skep.core.committer import Committer
 from skep.core.following import Following
 from skep.core.ledger import (
@@ -45,6 +45,7 @@ from skep.errors import (
 )
 from skep.model.change import Applied, Change, EntryUpdate, QueueVersion
 from skep.model.names import MAX_NUMBER, SECOND, check_count, check_label
+from skep.model.queue import Queue
 from skep.model.staged import Published, Rows, Stage
 from skep.store.protocol import Store
 
@@ -55,7 +56,9 @@ KEEP_BATCHES = 7 * KEEP_STAGES
 STALLED = 10 * SECOND
 """How long nobody has taken a step before another server goes on."""
 _STEP = 200
+_FEW_ROWS = 200
 
+P = ParamSpec("P")
 T = TypeVar("T")
 _log = logging.getLogger("skep.staging")
 
@@ -110,32 +113,27 @@ class Staging:
         key = epoch.key(check_stage("stage", stage), chunk)
         producer = check_label("producer", producer)
         check_label("owner", owner)
-        clear = group(rows, queue, self._limits)
-        content = content_of(clear)
-        await self._staged_bytes.add(key, sum(sum(map(len, each.payloads)) for each in clear))
+        clear = await _run(len(rows), group, rows, queue, self._limits)
+        content = await _run(len(rows), content_of, clear)
+        await self._staged_bytes.add(key, sum(len(each or b"") for each in rows.payloads))
         backoff = Backoff("the same chunk")
         while True:
             states = await self._states({each.queue for each in clear})
-            groups = [
-                self._publishing.sealed(each, states[each.queue].config)
-                if each.queue in states
-                else each
-                for each in clear
-            ]
-            found = await self._store.find_entries(ledger.STAGES, [key])
-            updates = ledger.put_chunk(
-                key,
-                found[0] if found else None,
-                encode(Chunk(groups, producer)),
-                size=sum(sum(map(len, each.payloads)) for each in groups),
-                queues=_counts(groups),
-                content=content,
-            )
-            updates += await self._claim(epoch, owner)
+            configs = {name: state.config for name, state in states.items()}
             versions = tuple(state.versions[0] for state in states.values())
+            parts = await _run(len(rows), self._encoded, clear, configs, producer)
+            found = await self._store.find_entries(ledger.STAGES, [key])
+            updates = ledger.put_chunk(key, found[0] if found else None, parts, content)
+            updates += await self._claim(epoch, owner)
             if await self._write(updates, versions):
                 return len(rows)
             await backoff.pause()
+
+    def _encoded(
+        self, groups: Iterable[Group], configs: Mapping[str, Queue], producer: str | None
+    ) -> list[Part]:
+        sealed = (self._publishing.sealed(each, configs.get(each.queue)) for each in groups)
+        return encode(sealed, producer, self._limits)
 
     async def _claim(self, epoch: Epoch, owner: str | None) -> list[EntryUpdate]:
         """The write that makes an app its owner's, if it belongs to nobody."""
@@ -213,7 +211,12 @@ class Staging:
         self._catalogue.check_open()
         epoch = check_epoch(app, version)
         _check_stages(stages)
-        return {queue for each in await self._of(epoch, stages) for queue in each.piece.queues}
+        return {
+            queue
+            for each in await self._of(epoch, stages)
+            for part in each.piece.stored
+            for queue in part.queues
+        }
 
     async def sweep(self) -> None:
         """Go on with what somebody has left half published, and drop what nobody wants."""
@@ -340,6 +343,13 @@ class Staging:
         return await asyncio.shield(task)
 
 
+async def _run(rows: int, work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+    """Run work on rows, in another thread if they are many: each may be for another partition."""
+    if rows <= _FEW_ROWS:
+        return work(*args, **more)
+    return await asyncio.to_thread(work, *args, **more)
+
+
 def _check_stages(stages: Sequence[Stage]) -> None:
     seen: set[str] = set()
     for index, stage in enumerate(stages):
@@ -363,10 +373,3 @@ def _problem(epoch: Epoch, stages: Sequence[Stage], staged: Iterable[Staged]) ->
         if rows != stage.rows:
             return f"stage {stage.stage!r}: {rows} rows were staged, not {stage.rows}"
     return None
-
-
-def _counts(groups: Iterable[Group]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for each in groups:
-        counts[each.queue] = counts.get(each.queue, 0) + len(each)
-    return counts

@@ -24,6 +24,7 @@ _VERSION, _HEADER, _CUSTOM_METADATA = 0, 2, 4
 _COMPRESSION = 3
 """A field of a record batch's table."""
 _V5 = 4
+_SLICE = 4096
 _TEXT = ("string", "large_string")
 _BINARY = ("binary", "large_binary")
 
@@ -104,7 +105,10 @@ def _values(pa: Any, name: str, column: Any) -> list[Any]:
     if name == "payload":
         is_large = str(column.type).startswith("large_")
         column = column.view(pa.large_binary() if is_large else pa.binary())
-    values: list[Any] = column.to_pylist()
+    values: list[Any] = []
+    # In slices: other threads cannot run while Arrow makes Python objects.
+    for at in range(0, len(column), _SLICE):
+        values += column.slice(at, _SLICE).to_pylist()
     return values
 
 

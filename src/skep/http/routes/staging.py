@@ -9,7 +9,7 @@ from skep.http.access import ANYBODY, Permission
 from skep.http.call import Call, Reply
 from skep.http.limits import ANY_SIZE
 from skep.http.routing import Route, every_queue, no_queue
-from skep.model.staged import Stage
+from skep.model.staged import Rows, Stage
 from skep.wire.arrow import MEDIA_TYPE, to_rows
 from skep.wire.staging import (
     AppAnswer,
@@ -24,9 +24,7 @@ from skep.wire.staging import (
 
 async def stage(call: Call) -> Reply:
     query: StageQuery = call.query
-    rows = await asyncio.to_thread(to_rows, call.body, most=CHUNK_ROWS)
-    if call.principal.restricted:
-        call.principal.check_queues({queue for queue in rows.queues or () if queue is not None})
+    rows = await asyncio.to_thread(_allowed_rows, call)
     count = await call.broker.staging.stage(
         query.app,
         query.version,
@@ -70,6 +68,13 @@ async def app(call: Call) -> Reply:
 async def reset(call: Call) -> Reply:
     name = call.params["app"]
     return Reply(AppAnswer(app=name, version=await call.broker.staging.reset(name)))
+
+
+def _allowed_rows(call: Call) -> Rows:
+    rows = to_rows(call.body, most=CHUNK_ROWS)
+    if call.principal.restricted:
+        call.principal.check_queues({queue for queue in rows.queues or () if queue is not None})
+    return rows
 
 
 def _owner(call: Call) -> str | None:
