@@ -50,6 +50,61 @@ async def test_an_application_belongs_to_who_first_committed_a_version_without_r
     assert not (await queue.staging.commit(APP, 2, [], owner="ann")).duplicate
 
 
+@pytest.mark.parametrize(("first", "second"), [(5, None), (None, 5)])
+async def test_the_owner_is_the_same_with_versions_and_without(
+    queue: Broker, first: int | None, second: int | None
+) -> None:
+    await stage_as(queue, "ann", first)
+
+    with pytest.raises(Forbidden):
+        await stage_as(queue, "bob", second)
+    with pytest.raises(Forbidden):
+        await queue.staging.commit(APP, second, [], owner="bob")
+    with pytest.raises(Forbidden):
+        await queue.staging.abort(APP, second, [DONE], owner="bob")
+
+    for version in (first, second):
+        await stage_as(queue, "ann", version)
+        assert await queue.staging.commit(APP, version, [DONE], owner="ann") == published(1)
+
+
+@pytest.mark.parametrize(("first", "second"), [(5, None), (None, 5)])
+async def test_who_first_committed_is_the_owner_with_versions_and_without(
+    queue: Broker, first: int | None, second: int | None
+) -> None:
+    await queue.staging.commit(APP, first, [], owner="ann")
+
+    with pytest.raises(Forbidden):
+        await stage_as(queue, "bob", second)
+    with pytest.raises(Forbidden):
+        await queue.staging.commit(APP, second, [], owner="bob")
+
+
+async def test_of_a_version_and_a_batch_committed_at_once_one_has_the_owner(queue: Broker) -> None:
+    tries = await asyncio.gather(
+        queue.staging.commit(APP, 5, [], owner="ann"),
+        queue.staging.commit(APP, None, [], owner="bob"),
+        return_exceptions=True,
+    )
+
+    assert sum(isinstance(each, Forbidden) for each in tries) == 1
+
+
+async def test_a_batch_keeps_its_owner_as_long_as_it_may_be_repeated(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await queue.staging.commit(APP, None, [], owner="ann")
+    clock.advance(7 * DAY - 1)
+    await queue.sweep()
+    with pytest.raises(Forbidden):
+        await stage_as(queue, "bob")
+
+    clock.advance(1)
+    await queue.sweep()
+
+    await stage_as(queue, "bob")
+
+
 async def test_of_two_who_stage_first_at_once_one_is_the_owner(queue: Broker) -> None:
     tries = await asyncio.gather(
         *(stage_as(queue, owner) for owner in ("ann", "bob", "ann", "bob")), return_exceptions=True
@@ -73,7 +128,19 @@ async def test_an_application_of_nobody_is_of_the_first_principal_who_stages(
     assert await queue.staging.commit(APP, 1, [DONE], owner="ann") == published(1)
 
 
-async def test_an_application_that_was_reset_belongs_to_nobody(queue: Broker) -> None:
+@pytest.mark.parametrize("version", [0, None])
+async def test_an_application_that_was_reset_belongs_to_nobody(
+    queue: Broker, version: int | None
+) -> None:
+    await queue.staging.commit(APP, version, [], owner="ann")
+
+    await queue.staging.reset(APP)
+
+    await stage_as(queue, "bob", version)
+    assert await queue.staging.commit(APP, version, [DONE], owner="bob") == published(1)
+
+
+async def test_a_name_under_which_nothing_was_committed_can_be_reset(queue: Broker) -> None:
     await stage_as(queue, "ann")
 
     assert await queue.staging.reset(APP) is None

@@ -1,6 +1,6 @@
 """Applications that write under versions: who may, and which version may follow which."""
 
-from skep.core.ledger import Epoch, Fingerprint, Progress
+from skep.core.ledger import Epoch, Fingerprint
 from skep.errors import Conflict, Forbidden
 
 MAX_FIRST_VERSION = 1 << 53
@@ -9,12 +9,12 @@ MAX_VERSION_STEP = 1 << 32
 epochs without rows, a batch job may count in milliseconds."""
 
 
-def check_owner(epoch: Epoch, progress: Progress | None, owner: str | None) -> None:
-    """Refuse everybody but the owner of an application; where it has none, nobody."""
-    if progress is not None and progress.owner not in (None, owner):
+def check_owner(app: str, owner: str | None, caller: str | None) -> None:
+    """Refuse every caller but the owner of an application, if it has one."""
+    if owner not in (None, caller):
         raise Forbidden(
-            f"application {epoch.app!r} belongs to another key or subject; "
-            f"to release it: skep application reset {epoch.app!r}"
+            f"application {app!r} belongs to another key or subject; "
+            f"to release it: skep application reset {app!r}"
         )
 
 

@@ -11,7 +11,7 @@ published, replaced, dropped or swept by one of those who try at once, on whiche
 """
 
 import unicodedata
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import NamedTuple, TypeVar
 from uuid import uuid4
@@ -101,8 +101,9 @@ class Fingerprint(msgspec.Struct, frozen=True, array_like=True):
 class Progress(msgspec.Struct, frozen=True, array_like=True):
     """The last version, how many of its chunks are published if not all are, and whose app it is.
 
-    An app belongs to the principal that first staged or committed under its name; it has no
-    version before its first commit. Where nobody is authenticated it belongs to nobody.
+    An app belongs to the principal that first staged or committed under its name, with a version
+    or without; it has no version before its first commit. Its owner is the one in ``sink.apps``, or
+    the one in ``sink.batches`` if there is none. Without authentication it has no owner.
     """
 
     version: int | None
@@ -164,8 +165,8 @@ class Staged(NamedTuple):
         return self.entry.key.rpartition(_SEPARATOR)[0]
 
     @property
-    def account(self) -> "Account":
-        return _account_of_chunk(self.entry)
+    def app(self) -> str:
+        return _app_of_chunk(self.entry)
 
     @property
     def chunk(self) -> int:
@@ -178,9 +179,8 @@ class Staged(NamedTuple):
         )
 
 
-def _account_of_chunk(staged: Entry) -> Account:
-    app, version, *_ = staged.key.split(_SEPARATOR)
-    return Account(APPS if version else BATCHES, app)
+def _app_of_chunk(staged: Entry) -> str:
+    return staged.key.partition(_SEPARATOR)[0]
 
 
 def account_of(decision: str) -> Account:
@@ -301,12 +301,11 @@ async def read_staged(store: Store, prefix: str) -> list[Staged]:
     return [Staged(entry, _decode(entry, Piece)) async for entry in yielding(found)]
 
 
-async def read_sizes(store: Store) -> list[tuple[Account, int]]:
+async def read_sizes(store: Store) -> list[tuple[str, int]]:
     """The application and the size of each chunk that is staged."""
     found = await read_all(store, STAGES)
     return [
-        (_account_of_chunk(entry), _decode(entry, PieceSize).size)
-        async for entry in yielding(found)
+        (_app_of_chunk(entry), _decode(entry, PieceSize).size) async for entry in yielding(found)
     ]
 
 
@@ -322,14 +321,23 @@ async def read_progress(store: Store, account: Account) -> tuple[Progress | None
     return (_decode(found[0], Progress), found[0].version) if found else (None, 0)
 
 
-async def read_owners(store: Store, accounts: Collection[Account]) -> dict[Account, str | None]:
-    """Whom apps belong to, without those that have no progress."""
-    owners: dict[Account, str | None] = {}
+async def read_owner(store: Store, app: str) -> str | None:
+    """The owner of an app, the same for what it writes with versions and without."""
     for space in (APPS, BATCHES):
-        apps = [account.app for account in accounts if account.space == space]
+        progress, _ = await read_progress(store, Account(space, app))
+        if progress is not None and progress.owner is not None:
+            return progress.owner
+    return None
+
+
+async def read_owners(store: Store, apps: Sequence[str]) -> dict[str, str]:
+    """The owners of apps, without those that have none."""
+    owners: dict[str, str] = {}
+    for space in (BATCHES, APPS):
         for start in range(0, len(apps), _PAGE):
             for entry in await store.find_entries(space, apps[start : start + _PAGE]):
-                owners[Account(space, entry.key)] = _decode(entry, Progress).owner
+                if owner := _decode(entry, Progress).owner:
+                    owners[entry.key] = owner
             await next_slice()
     return owners
 

@@ -53,8 +53,8 @@ class StagedBytes:
 
     async def _staged(self, owner: str | None) -> int:
         sizes = await ledger.read_sizes(self._store)
-        owners = await ledger.read_owners(self._store, {account for account, _ in sizes})
-        return sum(_weight(size) for account, size in sizes if owners.get(account) == owner)
+        owners = await ledger.read_owners(self._store, list({app for app, _ in sizes}))
+        return sum(_weight(size) for app, size in sizes if owners.get(app) == owner)
 
 
 def _weight(size: int) -> int:

@@ -136,13 +136,20 @@ class Staging:
         return encode(sealed, producer, self._limits)
 
     async def _claim(self, epoch: Epoch, owner: str | None) -> list[EntryUpdate]:
-        """The write that makes an app its owner's, if it belongs to nobody."""
-        progress, known = await ledger.read_progress(self._store, epoch.account)
-        check_owner(epoch, progress, owner)
-        if owner is None or (progress is not None and progress.owner is not None):
+        """The write that makes a caller the owner of an app that has none.
+
+        It is the same for writes with versions and without: of two callers one succeeds.
+        """
+        account = Account(ledger.APPS, epoch.app)
+        progress, known = await ledger.read_progress(self._store, account)
+        if progress is not None and progress.owner is not None:
+            check_owner(epoch.app, progress.owner, owner)
+            return []
+        check_owner(epoch.app, await ledger.read_owner(self._store, epoch.app), owner)
+        if owner is None:
             return []
         claimed = replace(progress, owner=owner) if progress else Progress(None, owner=owner)
-        return [ledger.put_progress(epoch.account, claimed, known)]
+        return [ledger.put_progress(account, claimed, known)]
 
     async def _states(self, names: Iterable[str]) -> dict[str, QueueState]:
         """The queues of these names that exist."""
@@ -198,13 +205,12 @@ class Staging:
         return progress.version if progress else None
 
     async def reset(self, app: str) -> int | None:
-        """Forget which versions of an app were committed, and whose it is; returns the last.
+        """Forget what was committed under the name of an app, and its owner; returns the last.
 
         What it commits from then on is published, also under numbers that it has used before.
         """
         self._catalogue.check_open()
-        account = Account(ledger.APPS, check_epoch(app, None).app)
-        return await self._whole(self._reset(account))
+        return await self._whole(self._reset(check_epoch(app, None).app))
 
     async def queues(self, app: str, version: int | None, stages: Sequence[Stage]) -> set[str]:
         """The queues that are named in what lies in stages."""
@@ -230,7 +236,7 @@ class Staging:
             if max(each.entry.updated_at for each in chunks) <= now - KEEP_STAGES:
                 await self._drop(chunks)
             else:
-                staging.add(chunks[0].account.app)
+                staging.add(chunks[0].app)
         for entry in await ledger.read_all(self._store, ledger.APPS):
             unused = ledger.is_claim(entry) and entry.key not in staging
             if unused and entry.updated_at <= now - KEEP_STAGES:
@@ -247,7 +253,7 @@ class Staging:
             while True:
                 await self._mode.check_normal()
                 progress, known = await self._publishing.finish(epoch.account)
-                check_owner(epoch, progress, owner)
+                check_owner(epoch.app, await ledger.read_owner(self._store, epoch.app), owner)
                 staged = await self._of(epoch, stages)
                 problem = _problem(epoch, stages, staged)
                 pieces = [each.piece for each in staged]
@@ -266,20 +272,31 @@ class Staging:
                     continue
                 check_next(epoch, last, rows=sum(stage.rows for stage in stages))
                 made = Progress(epoch.number, owner=owner, fingerprint=fingerprint)
-                if await self._publishing.publish(epoch.account, made, known, staged):
+                if await self._own(epoch, owner) and await self._publishing.publish(
+                    epoch.account, made, known, staged
+                ):
                     await self._publish_rest(epoch)
                     return Published(duplicate=False, rows=sum(stage.rows for stage in stages))
                 await backoff.pause()
 
-    async def _reset(self, account: Account) -> int | None:
-        backoff = Backoff(f"what {account.app!r} publishes")
-        async with self._busy.of(account):
+    async def _own(self, epoch: Epoch, owner: str | None) -> bool:
+        """Whether a caller without versions is the owner; with a version its progress says so."""
+        claim = [] if epoch.version is not None else await self._claim(epoch, owner)
+        return not claim or await self._write(claim)
+
+    async def _reset(self, app: str) -> int | None:
+        backoff = Backoff(f"what {app!r} publishes")
+        versions, batches = Account(ledger.APPS, app), Account(ledger.BATCHES, app)
+        async with self._busy.of(versions), self._busy.of(batches):
             while True:
-                progress, known = await self._publishing.finish(account)
-                if progress is None:
-                    raise NotFound(f"app {account.app!r} has not committed any version")
-                if await self._write([ledger.put_progress(account, None, known)]):
-                    return progress.version
+                found = {each: await self._publishing.finish(each) for each in (versions, batches)}
+                there = {each: known for each, (progress, known) in found.items() if progress}
+                if not there:
+                    raise NotFound(f"app {app!r} has not committed any version")
+                forgotten = [ledger.put_progress(each, None, there[each]) for each in there]
+                if await self._write(forgotten):
+                    progress, _ = found[versions]
+                    return progress.version if progress else None
                 await backoff.pause()
 
     async def _publish_rest(self, epoch: Epoch) -> None:
@@ -293,8 +310,7 @@ class Staging:
 
     async def _abort(self, epoch: Epoch, owner: str | None, stages: Sequence[Stage]) -> None:
         async with self._busy.of(epoch.account):
-            progress, _ = await ledger.read_progress(self._store, epoch.account)
-            check_owner(epoch, progress, owner)
+            check_owner(epoch.app, await ledger.read_owner(self._store, epoch.app), owner)
             await self._drop(await self._of(epoch, stages))
 
     async def _of(self, epoch: Epoch, stages: Sequence[Stage]) -> list[Staged]:
