@@ -116,3 +116,30 @@ def test_a_key_that_replaces_another_has_its_applications(tmp_path: Path) -> Non
         assert before.stage(0, "0") == 201
 
         assert after.commit(0, 1) == 200
+
+
+def test_only_its_owner_and_who_is_for_all_queues_see_the_version_of_an_application(
+    store: tuple[str, int], tmp_path: Path
+) -> None:
+    path = tmp_path / "keys.json"
+
+    def key(role: str, queue: str | None = None) -> str:
+        made = create_key([role], queues=[queue] if queue else None)
+        add_key(path, made.entry)
+        return made.text
+
+    credentials = key("admin", "query"), key("monitor", "theirs"), key("monitor")
+    with ExitStack() as stack:
+        urls = [
+            stack.enter_context(ServerProcess(store[0], SKEP_API_KEYS=str(path))).url
+            for _ in range(store[1])
+        ]
+        owner, other, monitor = (Tenant(urls, "query", each) for each in credentials)
+        assert owner.stage(7, "0") == 201
+        assert owner.commit(7, 1) == 200
+
+        def shown(tenant: Tenant, name: str = "query") -> Any:
+            return tenant.send("GET", f"{JOURNAL}/apps/{name}").json()
+
+        assert shown(owner)["version"] == shown(monitor)["version"] == 7
+        assert shown(other) == shown(other, "missing") | {"app": "query"}

@@ -204,6 +204,11 @@ class Staging:
         progress, _ = await ledger.read_progress(self._store, account)
         return progress.version if progress else None
 
+    async def owner(self, app: str) -> str | None:
+        """The principal that an app belongs to."""
+        self._catalogue.check_open()
+        return await ledger.read_owner(self._store, check_epoch(app, None).app)
+
     async def reset(self, app: str) -> int | None:
         """Forget what was committed under the name of an app, and its owner; returns the last.
 

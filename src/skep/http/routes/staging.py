@@ -62,7 +62,10 @@ async def abort(call: Call) -> Reply:
 
 async def app(call: Call) -> Reply:
     name = call.params["app"]
-    return Reply(AppAnswer(app=name, version=await call.broker.staging.last_version(name)))
+    version = await call.broker.staging.last_version(name)
+    if call.principal.restricted and not await _is_owner(call, name):
+        version = None
+    return Reply(AppAnswer(app=name, version=version))
 
 
 async def reset(call: Call) -> Reply:
@@ -75,6 +78,11 @@ def _allowed_rows(call: Call) -> Rows:
     if call.principal.restricted:
         call.principal.check_queues({queue for queue in rows.queues or () if queue is not None})
     return rows
+
+
+async def _is_owner(call: Call, name: str) -> bool:
+    owner = await call.broker.staging.owner(name)
+    return owner is not None and owner == call.principal.id
 
 
 def _owner(call: Call) -> str | None:
@@ -140,7 +148,8 @@ ROUTES = (
         handler=app,
         needs=Permission.STATUS,
         queues=no_queue,
-        about="See which version of an app was committed last.",
+        about="See which version of an app was committed last: none, for a caller that is for some "
+        "queues and does not own the app.",
         answer=AppAnswer,
     ),
     Route(
