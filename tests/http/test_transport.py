@@ -89,6 +89,64 @@ def test_trailers_take_no_memory(server: ServerProcess, trailers: bytes) -> None
     assert drained(server) == 0
 
 
+# Small chunks
+
+
+def chunked(*parts: bytes) -> bytes:
+    return b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in parts)
+
+
+def push_in_chunks(small: int, *, before: bytes = b"") -> bytes:
+    """A push that begins with spaces, each in a chunk."""
+    spaces = chunked(*([b" "] * small))
+    return request(b"/api/v1/push", CHUNKED) + before + spaces + CHUNKS + b"\r\n"
+
+
+@pytest.mark.parametrize("before", [b"", chunked(b" " * 200_000)], ids=["alone", "after a large"])
+def test_small_chunks_of_a_body_are_limited(server: ServerProcess, before: bytes) -> None:
+    answer = exchange(server, push_in_chunks(2000, before=before), get(b"/health/live", CLOSE))
+
+    assert statuses(answer) == [400]
+    assert b"too many small chunks" in answer
+    assert drained(server) == 0
+
+
+def test_small_chunks_of_pipelined_requests_are_limited_together(server: ServerProcess) -> None:
+    with Raw(server) as raw:
+        poll = get(b"/api/v1/pop/queue/orders?wait=true&timeout=60000&autoAck=true")
+        raw.send(poll + push_in_chunks(400) * 3)
+        exchange(server, push(CLOSE))
+        answer = raw.read()
+
+    assert statuses(answer) == [200, 201, 201, 400]
+
+
+def test_small_chunks_after_an_early_response_close_the_connection(server: ServerProcess) -> None:
+    with Raw(server) as raw:
+        raw.send(request(b"/nothing", CHUNKED))
+        early = raw.read_until(b"}")
+        raw.send(chunked(*([b" "] * 2000)) + b"0\r\n\r\n" + get(b"/health/live", CLOSE))
+        later = raw.read()
+
+    assert statuses(early) == [404]
+    assert later == b""
+
+
+def test_large_chunks_make_up_for_small_ones_before_them(server: ServerProcess) -> None:
+    spaces = chunked(*([b" ", b" " * 200] * 3000))
+
+    answer = exchange(server, request(b"/api/v1/push", CHUNKED, CLOSE) + spaces + CHUNKS + b"\r\n")
+
+    assert statuses(answer) == [201]
+
+
+def test_each_request_of_a_connection_may_have_small_chunks(server: ServerProcess) -> None:
+    with Raw(server) as raw:
+        for _ in range(5):
+            raw.send(push_in_chunks(900))
+            assert statuses(raw.read_until(b"]")) == [201]
+
+
 # Headers that two readers could understand differently
 
 

@@ -15,6 +15,10 @@ class DoorLimits:
     header_bytes: int = 16 << 10
     trailer_bytes: int = 4 << 10
     """Trailers of a chunked body; they are dropped."""
+    chunk_bytes: int = 64
+    small_chunks: int = 1000
+    """How many chunks of a body may be smaller than ``chunk_bytes``; larger ones that follow
+    make up for them."""
     pipelined: int = 100
     """Requests of one connection that wait for the answer to an earlier one."""
     receive_seconds: float = 10.0

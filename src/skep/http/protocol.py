@@ -66,6 +66,9 @@ class DoorProtocol(HttpToolsProtocol):
         self._body_bytes = 0
         self._held_bytes = 0
         """How much of the body counts as unfinished."""
+        self._chunk_bytes = 0
+        self._missing_bytes = 0
+        """By how much the chunks since the last response are smaller than they should be."""
         self._unread_bytes = 0
         """The size of the write buffer at ``_unread_since``."""
         self._unread_since: float | None = None
@@ -157,6 +160,7 @@ class DoorProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._unparsed_bytes = 0
+        self._chunk_bytes += len(body)
         cycle = self.cycle
         if cycle.response_complete:
             return
@@ -165,6 +169,15 @@ class DoorProtocol(HttpToolsProtocol):
         if len(cycle.body) > HIGH_WATER_LIMIT:
             self.flow.pause_reading()
         cycle.message_event.set()
+
+    def on_chunk_complete(self) -> None:
+        """Limit small chunks: each takes as long as a large one, and no other request runs
+        before all chunks of a read are parsed. A large chunk does not make up for later ones."""
+        least = self.limits.chunk_bytes
+        self._missing_bytes = max(0, self._missing_bytes + least - self._chunk_bytes)
+        self._chunk_bytes = 0
+        if self._missing_bytes > self.limits.small_chunks * least:
+            raise Rejected(reject.SMALL_CHUNKS)
 
     def on_message_complete(self) -> None:
         if self._phase is not _BODY:
@@ -203,6 +216,7 @@ class DoorProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
+        self._missing_bytes = 0
         if self.transport.is_closing():
             return
         self.flow.resume_reading()
@@ -306,7 +320,7 @@ class DoorProtocol(HttpToolsProtocol):
     def _reject_unfinished(self, cycle: RequestResponseCycle, rejection: Rejection) -> None:
         """Reject a request whose body does not come, unless it already has an answer."""
         if cycle.response_complete:
-            self.transport.close()
+            self._close_after_response()
         elif cycle.response_started:
             self.transport.abort()
         else:
@@ -315,8 +329,11 @@ class DoorProtocol(HttpToolsProtocol):
 
     def _send_rejection(self, rejection: Rejection) -> None:
         self.transport.write(rejection.encode())
+        self._close_after_response()
+
+    def _close_after_response(self) -> None:
         if self.transport.can_write_eof():
-            # To hang up on somebody who is still sending would take the answer back.
+            # Closing at once while the client still sends could discard the response.
             self.transport.write_eof()
             self.loop.call_later(_LINGER_SECONDS, self.transport.close)
         else:

@@ -38,6 +38,7 @@ class Rejected(Exception):
 INVALID = Rejection("400 Bad Request", "this is not a valid HTTP request")
 CONNECT = Rejection("400 Bad Request", "CONNECT is not supported")
 PIPELINED = Rejection("400 Bad Request", "too many requests before the first was answered")
+SMALL_CHUNKS = Rejection("400 Bad Request", "too many small chunks in a request body")
 TOO_LATE = Rejection("408 Request Timeout", "the request took too long to arrive")
 HEADERS_TOO_LARGE = Rejection(
     "431 Request Header Fields Too Large", "the headers or trailers are too large"
