@@ -152,7 +152,15 @@ def test_each_request_of_a_connection_may_have_small_chunks(server: ServerProces
 
 @pytest.mark.parametrize(
     "header",
-    [b"Authorization: Bearer a", b"X-API-Key: skep_a_b", b"Host: localhost", b"Content-Length: 42"],
+    [
+        b"Authorization: Bearer a",
+        b"X-API-Key: skep_a_b",
+        b"Host: localhost",
+        b"Content-Length: 42",
+        b"Origin: http://localhost",
+        b"Referer: http://localhost/",
+        b"Sec-Fetch-Site: same-origin",
+    ],
 )
 def test_a_header_that_must_be_unique_is_not_accepted_twice(
     server: ServerProcess, header: bytes

@@ -38,9 +38,19 @@ _SAFE: Headers = [
 _HEAD = b"".join(b"%b: %b\r\n" % each for each in _SAFE) + b"content-type: %b\r\n"
 _HEAD_WITH_LENGTH = _HEAD + b"content-length: %d\r\n"
 _UNIQUE = frozenset(
-    {b"authorization", b"content-length", b"host", b"transfer-encoding", b"x-api-key"}
+    {
+        b"authorization",
+        b"content-length",
+        b"host",
+        b"origin",
+        b"referer",
+        b"sec-fetch-site",
+        b"transfer-encoding",
+        b"x-api-key",
+    }
 )
-"""Headers that decide who asks and where a request ends: of two, each reader may take another."""
+"""Headers that decide who asks, which page it is, and where a request ends: of two, each reader
+may take another."""
 
 
 class App:
