@@ -15,6 +15,7 @@ from skep.http.limits import MB
 from skep.http.routes import all_routes
 from skep.http.routing import Route
 from skep.wire.body import MAX_ELEMENTS
+from skep.wire.dead_letter import MAX_NUMBERS, LetterChoice
 from skep.wire.push import PushBody
 from skep.wire.stream import CycleBody
 from skep.wire.transaction import TransactionBody
@@ -71,6 +72,7 @@ def outcome(decode: Any) -> object:
                 '{"operations": [], "requiredLeases": [5]}',
             )
         ),
+        *((LetterChoice, f'{{"numbers": [{number}, 2]}}') for number in ("1", "-1", '"1"', "null")),
         (CycleBody, f'{{"query_id": "{ID}", "partition_id": "{ID}", "push_items": [{ITEM}]}}'),
     ],
 )
@@ -115,6 +117,26 @@ async def test_no_more_elements_are_decoded_than_a_list_may_have(client: Client)
     problem = await client.ask("POST", "/api/v1/push", 400, content=b'{"items":[%b]}' % many)
 
     assert problem["error"] == f"items: expected `array` of length <= {MAX_ELEMENTS}"
+
+
+async def test_no_more_numbers_are_decoded_than_a_choice_may_have(client: Client) -> None:
+    many = b",".join(b"%d" % number for number in range(130_000))
+
+    problem = await client.ask(
+        "POST", "/api/v1/dlq/orders/replay", 400, content=b'{"numbers":[%b]}' % many
+    )
+
+    assert problem["error"] == f"numbers: expected `array` of length <= {MAX_NUMBERS}"
+
+
+@pytest.mark.parametrize("route", [route for route in all_routes() if route.body is not None])
+async def test_a_large_body_of_any_route_is_decoded(
+    monkeypatch: pytest.MonkeyPatch, route: Route
+) -> None:
+    monkeypatch.setattr(large_body, "LARGE_BYTES", 0)
+
+    with pytest.raises(Invalid, match="expected `object`"):
+        await decode_large(route.body, b"5")
 
 
 @pytest.mark.parametrize("route", [route for route in all_routes() if route.body is not None])

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator
 from functools import cache, reduce
 from operator import or_
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args, get_origin
 
 import msgspec
-from msgspec.inspect import ListType, StrType, StructType, Type, UnionType, VarTupleType, type_info
+from msgspec.inspect import ListType, StructType, UnionType, VarTupleType, type_info
 from msgspec.structs import fields
 
 from skep.core.fairness import yielding
@@ -143,17 +143,15 @@ def _lists(kind: StructType) -> Iterator[_List]:
         types = field.type.types if isinstance(field.type, UnionType) else (field.type,)
         for each in types:
             if isinstance(each, ListType | VarTupleType) and each.max_length is not None:
-                element = _python_type(each.item_type)
+                element = _element(whole.type)
                 make = list if isinstance(each, ListType) else tuple
                 names = field.name, field.encode_name
                 yield _List(*names, element, each.max_length, whole.type, make)
 
 
-def _python_type(kind: Type) -> Any:
-    if isinstance(kind, StructType):
-        return kind.cls
-    if isinstance(kind, StrType):
-        return str
-    if isinstance(kind, UnionType):
-        return reduce(or_, map(_python_type, kind.types))
-    raise TypeError(f"a list in a body cannot have elements of {kind}")
+def _element(annotation: Any) -> Any:
+    """The elements of the list in an annotation, with their limits; None if it has no list."""
+    parts = get_args(annotation)
+    if get_origin(annotation) in (list, tuple):
+        return parts[0]
+    return next(filter(None, map(_element, parts)), None)
