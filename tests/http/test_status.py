@@ -109,6 +109,17 @@ async def test_the_status_is_of_queues_that_the_caller_sees(client: Client) -> N
     await client.get(STATUS, status=403, queue="orders")
 
 
+async def test_the_status_shows_error_texts_only_to_readers(client: Client) -> None:
+    await client.post("/api/v1/configure", {"queue": "orders", "options": {"retryLimit": 0}})
+    await client.push("orders", 1)
+    await client.settle(await client.pop("orders"), "failed", "no stock")
+    client.badge.principal = somebody(Permission.STATUS)
+
+    found = await client.get(STATUS)
+
+    assert found["deadLetterQueue"]["topErrors"] == [{"error": None, "count": 1}]
+
+
 async def test_the_status_says_nothing_of_the_time_before_the_start(
     client: Client, clock: ManualClock
 ) -> None:

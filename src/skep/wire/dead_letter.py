@@ -34,7 +34,8 @@ class LettersQuery(Body, frozen=True, kw_only=True):
 
 
 class WireLetter(Body, frozen=True, kw_only=True):
-    """A message that a group gave up. ``data`` is there only for who may see payloads."""
+    """A message that a group gave up. Only principals that may read payloads get ``data``, and
+    ``errorMessage``, which may quote it."""
 
     number: int
     id: UUID
@@ -44,7 +45,7 @@ class WireLetter(Body, frozen=True, kw_only=True):
     partition: str
     offset: int
     consumer_group: str
-    error_message: str
+    error_message: str | None
     attempts: int
     retry_count: int
     data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -116,7 +117,7 @@ def to_letter(letter: FailedMessage, *, with_data: bool) -> WireLetter:
         partition=letter.partition,
         offset=letter.offset,
         consumer_group=letter.group,
-        error_message=letter.error,
+        error_message=letter.error if with_data else None,
         attempts=letter.attempts,
         retry_count=max(0, letter.attempts - 1),
         data=data,
@@ -129,7 +130,11 @@ def to_letter(letter: FailedMessage, *, with_data: bool) -> WireLetter:
 
 
 def to_failed_message(letter: WireLetter) -> FailedMessage:
-    if isinstance(letter.data, msgspec.UnsetType) or isinstance(letter.encoding, msgspec.UnsetType):
+    if (
+        isinstance(letter.data, msgspec.UnsetType)
+        or isinstance(letter.encoding, msgspec.UnsetType)
+        or letter.error_message is None
+    ):
         raise Forbidden("seeing payloads needs the permission 'read'")
     return FailedMessage(
         number=letter.number,

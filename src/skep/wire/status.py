@@ -27,7 +27,9 @@ class StatusLeases(Body, frozen=True, kw_only=True):
 
 
 class ErrorRow(Body, frozen=True, kw_only=True):
-    error: str
+    """``error`` is null for principals that may not read payloads: it may quote them."""
+
+    error: str | None
     count: int
 
 
@@ -123,11 +125,15 @@ def to_leases(leases: LeaseCounts) -> StatusLeases:
     )
 
 
-def to_letters(total: int, errors: ErrorCounts) -> StatusLetters:
+def to_letters(total: int, errors: ErrorCounts, *, with_errors: bool) -> StatusLetters:
+    rows = [
+        ErrorRow(error=error if with_errors else None, count=count)
+        for error, count in errors.reasons
+    ]
     return StatusLetters(
         total_messages=total,
         affected_partitions=errors.partitions,
-        top_errors=[ErrorRow(error=error, count=count) for error, count in errors.reasons],
+        top_errors=rows,
     )
 
 

@@ -88,7 +88,7 @@ ROUTES = (
         handler=letters,
         needs=Permission.STATUS,
         queues=asked_queue,
-        about="Dead letters, newest first; with their payloads for who may read them.",
+        about="Dead letters, newest first; payloads and error texts need the permission read.",
         query=LettersQuery,
         answer=Letters,
     ),

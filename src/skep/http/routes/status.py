@@ -48,7 +48,11 @@ async def status(call: Call) -> Reply:
     tally = Tally()
     for bucket in buckets:
         tally.add(bucket.tally)
-    letters = sum(each.counts.dead_letters for each in summaries)
+    letters = to_letters(
+        sum(each.counts.dead_letters for each in summaries),
+        await insight.queues.errors(found),
+        with_errors=call.may(Permission.READ),
+    )
     return Reply(
         Status(
             time_range=span.time_range,
@@ -58,7 +62,7 @@ async def status(call: Call) -> Reply:
             queues=[to_status_queue(each) for each in summaries],
             messages=to_status_messages(summaries, tally),
             leases=to_leases(await insight.queues.leases(found)),
-            dead_letter_queue=to_letters(letters, await insight.queues.errors(found)),
+            dead_letter_queue=letters,
             workers=workers(call),
             errors=StatusErrors(ack_failed=tally.failed, dlq_count=tally.dead_letters),
         )
