@@ -316,6 +316,41 @@ async def test_deep_brackets_inside_a_text_are_not_nesting(hand: Hand) -> None:
     await hand.post("/api/v1/push", body, expect=201)
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/api/v1/push", b'{"items":[{"queue":"q","payload":%(payload)b}]}', "items[0].payload"),
+        (
+            "/api/v1/transaction",
+            b'{"operations":[{"type":"push","items":[{"queue":"q","payload":%(payload)b}]}]}',
+            "operations[0].items[0].payload",
+        ),
+        (
+            "/streams/v1/cycle",
+            b'{"query_id":"%(id)b","partition_id":"%(id)b",'
+            b'"push_items":[{"queue":"q","payload":%(payload)b}]}',
+            "push_items[0].payload",
+        ),
+        (
+            "/api/v1/traces",
+            b'{"partitionId":"%(id)b","transactionId":"t","data":%(payload)b}',
+            "data",
+        ),
+    ],
+)
+async def test_the_size_of_a_payload_is_checked_before_its_depth(
+    hand: Hand, path: str, body: bytes, field: str
+) -> None:
+    (pushed,) = await hand.push("orders", 1, transactionId="t")
+    most = hand.broker.limits.payload_bytes
+    payload = b"[" * 200 + b" " * (most - 399) + b"]" * 200
+    values = {b"id": pushed["partition_id"].encode(), b"payload": payload}
+
+    refused = await hand.post(path, body % values, expect=400)
+
+    assert refused["error"] == f"{field}: is {most + 1} bytes long, at most {most} are allowed"
+
+
 async def test_a_full_queue_answers_429_with_its_numbers(hand: Hand) -> None:
     await hand.broker.queues.configure("small", max_size=3)
     await hand.push("small", 1, 2)

@@ -101,7 +101,7 @@ class Broker:
     ) -> None:
         keys, limits = keys or KeyRing(), limits or Limits()
         self._store = store
-        self._limits = limits
+        self.limits = limits
         self._sweep_interval = sweep_interval
         self._follow_interval = follow_interval
         catalogue = self._catalogue = Catalogue(store, cache_bytes=limits.cache_bytes)
@@ -268,7 +268,7 @@ class Broker:
         id is known in its partition is not stored again: its receipt names the first one.
         """
         self._check_open()
-        batch = Batch(queue, drafts, self._limits)
+        batch = Batch(queue, drafts, self.limits)
         applied = await self._pushing.push(batch, check_label("producer", producer))
         return batch.receipts(applied.appended)
 
@@ -317,7 +317,7 @@ class Broker:
             authorize=authorize,
             principal=principal,
         )
-        request.check(self._limits)
+        request.check(self.limits)
         return await self._popping.pop(request)
 
     async def ack(
@@ -350,7 +350,7 @@ class Broker:
         """Keep a lease for at least ``seconds`` from now; return when it ends."""
         self._check_open()
         lease_id = lease_id_of(lease)
-        check_count("seconds", seconds, least=1, most=self._limits.lease_seconds)
+        check_count("seconds", seconds, least=1, most=self.limits.lease_seconds)
         until = await self._transacting.decide(
             lease_id, lambda plan: self._settling.extend(plan, lease_id, seconds)
         )

@@ -1,5 +1,6 @@
 """Payloads on the wire: JSON as it is, byte for byte; anything else in base64."""
 
+import sys
 from base64 import b64decode, b64encode
 from binascii import Error
 from itertools import accumulate
@@ -27,11 +28,15 @@ def empty() -> msgspec.Raw:
     return _EMPTY
 
 
-def from_wire(field: str, payload: msgspec.Raw, encoding: Encoding) -> bytes:
-    """The bytes that a payload on the wire stands for."""
+def from_wire(
+    field: str, payload: msgspec.Raw, encoding: Encoding, *, most: int = sys.maxsize
+) -> bytes:
+    """The bytes that a payload on the wire stands for; JSON of at most ``most`` bytes."""
     data = bytes(payload)
     if encoding == "base64":
         return _from_base64(field, data)
+    if len(data) > most:
+        raise Invalid(field, f"is {len(data)} bytes long, at most {most} are allowed")
     check_depth(field, data)
     return data
 

@@ -62,21 +62,21 @@ class PushResult(msgspec.Struct, frozen=True, gc=False):
     offset: int = -1
 
 
-def to_draft(field: str, item: PushItem) -> Draft:
+def to_draft(field: str, item: PushItem, *, most: int) -> Draft:
     """The draft in an item, whose payload came in this field."""
     return Draft(
-        from_wire(field, item.payload, item.encoding),
+        from_wire(field, item.payload, item.encoding, most=most),
         item.partition,
         item.transaction_id,
         item.trace_id,
     )
 
 
-def to_drafts(items: Sequence[PushItem]) -> list[Draft]:
+def to_drafts(items: Sequence[PushItem], *, most: int) -> list[Draft]:
     """The drafts in items; the name of a field is made when one is needed."""
     drafts: list[Draft] = []
     try:
-        drafts.extend(to_draft("payload", item) for item in items)
+        drafts.extend(to_draft("payload", item, most=most) for item in items)
     except Invalid as error:
         raise error.moved({"payload": f"items[{len(drafts)}].payload"}) from None
     return drafts

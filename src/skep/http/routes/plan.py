@@ -45,7 +45,7 @@ class Plan:
         return places
 
 
-async def plan_pushes(operations: Sequence[WireOperation]) -> Plan:
+async def plan_pushes(operations: Sequence[WireOperation], *, most: int) -> Plan:
     """The pushes. Those to one queue become one: so an id that comes twice is one message."""
     plan = Plan()
     drafts: dict[str, list[Draft]] = {}
@@ -54,7 +54,7 @@ async def plan_pushes(operations: Sequence[WireOperation]) -> Plan:
         some = drafts.setdefault(item.queue, [])
         number = numbers.setdefault(item.queue, len(numbers))
         plan.pushes.setdefault(index, []).append((where, item.queue, number, len(some)))
-        some.append(to_draft(f"{where}.payload", item))
+        some.append(to_draft(f"{where}.payload", item, most=most))
     plan.operations += (Push(queue, some) for queue, some in drafts.items())
     return plan
 

@@ -17,7 +17,7 @@ async def push(call: Call) -> Reply:
     items: list[PushItem] = call.body.items
     if not items:
         return Reply([], 201)
-    drafts = to_drafts(items)
+    drafts = to_drafts(items, most=call.broker.limits.payload_bytes)
     try:
         return Reply(await _push(call, items, drafts), 201)
     except Invalid as error:

@@ -114,7 +114,7 @@ async def cycle(call: Call) -> Reply:
         call.principal.check(Permission.PUSH)
         await call.broker.maintenance.check_normal()
     number = partition_of(body.partition_id)
-    pushes = _pushes(body.push_items)
+    pushes = _pushes(body.push_items, call.broker.limits.payload_bytes)
     try:
         done = await call.broker.streams.cycle(
             body.query_id,
@@ -147,12 +147,14 @@ def _state(index: int, body: CycleBody) -> tuple[str, bytes | None]:
     return operation.key, value
 
 
-def _pushes(items: Iterable[PushItem]) -> dict[str, Push]:
+def _pushes(items: Iterable[PushItem], most: int) -> dict[str, Push]:
     drafts: dict[str, list[tuple[int, PushItem]]] = {}
     for index, item in enumerate(items):
         drafts.setdefault(item.queue, []).append((index, item))
     return {
-        queue: Push(queue, [to_draft(f"push_items[{at}].payload", item) for at, item in some])
+        queue: Push(
+            queue, [to_draft(f"push_items[{at}].payload", item, most=most) for at, item in some]
+        )
         for queue, some in drafts.items()
     }
 

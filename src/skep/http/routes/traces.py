@@ -38,7 +38,7 @@ async def record(call: Call) -> Reply:
     event = await call.broker.traces.record(
         message.id,
         body.event_type,
-        from_wire("data", body.data, body.encoding),
+        from_wire("data", body.data, body.encoding, most=call.broker.limits.payload_bytes),
         names=body.trace_names or (),
         group=body.consumer_group,
         worker=body.worker_id,

@@ -46,7 +46,7 @@ async def transact(call: Call) -> Reply:
     body: TransactionBody = call.body
     _check_permissions(call)
     key = _key_of(call)
-    pushes = await plan_pushes(body.operations)
+    pushes = await plan_pushes(body.operations, most=call.broker.limits.payload_bytes)
     if key is not None and (earlier := await _find(call, key, pushes)):
         return Reply(earlier)
     if pushes.operations:
