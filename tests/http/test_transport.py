@@ -121,15 +121,30 @@ def test_small_chunks_of_pipelined_requests_are_limited_together(server: ServerP
     assert statuses(answer) == [200, 201, 201, 400]
 
 
-def test_small_chunks_after_an_early_response_close_the_connection(server: ServerProcess) -> None:
+@pytest.mark.parametrize("size", [1, 1000])
+def test_many_chunks_after_an_early_response_close_the_connection(
+    server: ServerProcess, size: int
+) -> None:
     with Raw(server) as raw:
         raw.send(request(b"/nothing", CHUNKED))
         early = raw.read_until(b"}")
-        raw.send(chunked(*([b" "] * 2000)) + b"0\r\n\r\n" + get(b"/health/live", CLOSE))
+        raw.send(chunked(*([b" " * size] * 2000)) + b"0\r\n\r\n" + get(b"/health/live", CLOSE))
         later = raw.read()
 
     assert statuses(early) == [404]
     assert later == b""
+
+
+def test_a_connection_is_kept_after_few_chunks_behind_an_early_response(
+    server: ServerProcess,
+) -> None:
+    with Raw(server) as raw:
+        raw.send(request(b"/nothing", CHUNKED))
+        early = raw.read_until(b"}")
+        raw.send(chunked(*([b" " * 1000] * 500)) + b"0\r\n\r\n" + get(b"/health/live", CLOSE))
+        later = raw.read()
+
+    assert (statuses(early), statuses(later)) == ([404], [200])
 
 
 def test_large_chunks_make_up_for_small_ones_before_them(server: ServerProcess) -> None:

@@ -160,10 +160,10 @@ class DoorProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._unparsed_bytes = 0
-        self._chunk_bytes += len(body)
         cycle = self.cycle
         if cycle.response_complete:
             return
+        self._chunk_bytes += len(body)
         self._body_bytes += len(body)
         cycle.body += body
         if len(cycle.body) > HIGH_WATER_LIMIT:
@@ -172,7 +172,8 @@ class DoorProtocol(HttpToolsProtocol):
 
     def on_chunk_complete(self) -> None:
         """Limit small chunks: each takes as long as a large one, and no other request runs
-        before all chunks of a read are parsed. A large chunk does not make up for later ones."""
+        before all chunks of a read are parsed. A large chunk does not make up for later ones.
+        After an early response every chunk counts as small: nothing pauses reading then."""
         least = self.limits.chunk_bytes
         self._missing_bytes = max(0, self._missing_bytes + least - self._chunk_bytes)
         self._chunk_bytes = 0
