@@ -1,6 +1,8 @@
 """A damaged store is refused or says so; it never serves other bytes, and never fewer."""
 
 import asyncio
+import os
+import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from skep.model.queue import Partition
 from skep.store.rocksdb.store import RocksStore
 from skep.testing.clock import ManualClock
 from tests.broker.build import drafts, make_broker, pop, pop_all
-from tests.rocksdb.build import count_numbers, open_store
+from tests.rocksdb.build import count_numbers, open_store, push_numbers, start
 from tests.rocksdb.files import (
     copy,
     crashed_store,
@@ -70,6 +72,47 @@ async def test_damage_in_the_middle_is_refused_even_if_nobody_noted_what_was_syn
 
     with pytest.raises(Corrupted, match="Restore a backup"):
         open_store(crashed)
+
+
+@pytest.mark.parametrize("damage", ["removed", "halved", "shortened", "length"])
+async def test_a_log_that_others_follow_is_refused_if_a_part_of_it_is_missing(
+    quick_path: Path, damage: str
+) -> None:
+    crashed = await store_with_three_logs(quick_path)
+    _, middle, _ = sorted(crashed.glob("[0-9]*.log"))
+    size = middle.stat().st_size
+
+    if damage == "removed":
+        middle.unlink()
+    elif damage == "length":
+        *_, last = records(middle.read_bytes())
+        flip(middle, last.places["high length"], bit=6)
+    else:
+        os.truncate(middle, size // 2 if damage == "halved" else size - 1)
+
+    with pytest.raises(Corrupted, match="are missing between"):
+        open_store(crashed)
+
+
+async def test_several_logs_of_which_the_last_is_torn_are_read(quick_path: Path) -> None:
+    crashed = await store_with_three_logs(quick_path)
+    *_, last = sorted(crashed.glob("[0-9]*.log"))
+    with last.open("ab") as log:
+        log.write(bytes(range(1, 5)))
+
+    assert await verdict(crashed) == "whole"
+
+
+async def store_with_three_logs(path: Path) -> Path:
+    """A store that crashed. Segments are in tables; all else is in the logs only."""
+    store = open_store(path / "live")
+    partition = await start(store)
+    for first, end in ((0, 5), (5, 10), (10, COUNT)):
+        store._db._segments.flush()
+        await push_numbers(store, partition, first, end)
+    crashed = shutil.copytree(path / "live", path / "crashed")
+    await store.close()
+    return crashed
 
 
 async def test_a_refused_log_stays_as_it_was(quick_path: Path) -> None:

@@ -5,6 +5,8 @@
   looks like one that never was: what follows would be gone without a word. So the number of the
   last write that was synced is kept in a file of its own. It is written after each sync and not
   synced itself: after a power failure it may be behind, never ahead.
+* The torn end of a log that others follow is cut off like that of the last one, and a log that is
+  missing between two others is not missed. But writes are numbered without gaps, across all logs.
 * A damaged length in the manifest makes tables unknown, and unknown tables are deleted.
 * A damaged type of a record, read as that of a recycled log, makes RocksDB 9.8 loop for ever.
 """
@@ -13,7 +15,7 @@ import logging
 import os
 import struct
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from skep.errors import Corrupted
@@ -28,8 +30,11 @@ SYNCED = "SYNCED"
 _SYNCED = struct.Struct("<QI")
 _BLOCK = 32 * 1024
 _HEADER = 7
-_LAST_TYPE = 4
-"""Full, first, middle, last; 0 is the padding of a file. Higher ones are those of recycled logs."""
+_FULL, _FIRST, _LAST = 1, 2, 4
+"""Types of records; 3 is one in the middle, 0 the padding of a file. Higher ones are those of
+recycled logs."""
+_BATCH = struct.Struct("<QI")
+"""A batch of writes begins with the number of the first, and how many there are."""
 
 
 def close_to_others(path: Path) -> None:
@@ -52,9 +57,22 @@ def holds_a_store(path: Path) -> bool:
 
 
 def check_logs(path: Path) -> None:
-    """Refuse a log with a record that RocksDB would not come back from."""
+    """Refuse logs that RocksDB would not come back from, or of which a part is missing.
+
+    Of the last one the end may be missing: it is what a crash leaves behind.
+    """
+    known: tuple[Path, int] | None = None
     for log in sorted(path.glob("[0-9]*.log")):
-        _end_of(log)
+        writes = _writes_of(log)
+        if writes is None:
+            continue
+        first, end = writes
+        if known is not None and first > known[1]:
+            raise Corrupted(
+                f"{path} is damaged: writes {known[1]} to {first - 1} are missing between "
+                f"{known[0].name} and {log.name}. {ADVICE}"
+            )
+        known = log, end
 
 
 def sync_logs(path: Path) -> None:
@@ -82,18 +100,55 @@ def check_tables(path: Path, known: Collection[str]) -> None:
         )
 
 
+def _writes_of(log: Path) -> tuple[int, int] | None:
+    """The number of the first write in a log, and the one that follows its last; None if it has
+    none. What comes behind a write with another number than the next one does not count."""
+    first = end = None
+    is_next = True
+    for number, count in _batches(log.read_bytes(), log):
+        is_next = is_next and end in (None, number)
+        if is_next:
+            first = number if first is None else first
+            end = number + count
+    return None if first is None or end is None else (first, end)
+
+
+def _batches(data: bytes, log: Path) -> Iterator[tuple[int, int]]:
+    """The number of the first write of each complete batch, and how many it has.
+
+    A batch is one record, or several: the first, some in the middle, and the last.
+    """
+    head = b""
+    for kind, start, end in _records(data, log):
+        if end > len(data):
+            return
+        if kind in (_FULL, _FIRST):
+            head = b""
+        if len(head) < _BATCH.size:
+            head += data[start : min(end, start + _BATCH.size)]
+        if kind in (_FULL, _LAST) and len(head) >= _BATCH.size:
+            yield _BATCH.unpack_from(head)
+
+
 def _end_of(log: Path) -> int:
     """Where the last record of a log ends, if what the records say of their lengths is true."""
     data = log.read_bytes()
+    return max((end for _, _, end in _records(data, log)), default=0)
+
+
+def _records(data: bytes, log: Path) -> Iterator[tuple[int, int, int]]:
+    """The type of each record, where its content begins and where it ends."""
     at = 0
     while at + _HEADER <= len(data):
         if _BLOCK - at % _BLOCK < _HEADER:
             at += _BLOCK - at % _BLOCK
             continue
-        if data[at + 6] > _LAST_TYPE:
+        kind = data[at + 6]
+        if kind > _LAST:
             raise Corrupted(f"{log} is damaged at byte {at}. {ADVICE}")
-        at += _HEADER + int.from_bytes(data[at + 4 : at + 6], "little")
-    return at
+        end = at + _HEADER + int.from_bytes(data[at + 4 : at + 6], "little")
+        yield kind, at + _HEADER, end
+        at = end
 
 
 class Synced:
