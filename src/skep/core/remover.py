@@ -18,7 +18,7 @@ class Remover:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._repeating = Repeating(
-            self._purge, "rows of deleted queues were not removed; trying again", _log
+            self._purge, "removing rows of deleted queues and groups failed; retrying", _log
         )
 
     def start(self) -> None:
