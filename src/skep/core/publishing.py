@@ -6,6 +6,7 @@ steps, each of which moves the app's progress on from where it has read it. So i
 who takes a step, nor how many try: whoever comes next goes on.
 """
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -184,12 +185,14 @@ class Publishing:
 
     async def _columns(self, data: Iterable[bytes], configs: Mapping[str, Queue]) -> _Columns:
         columns: _Columns = {name: {} for name in configs}
-        async for value in yielding(data):
+        for value in data:
             chunk = decode(value)
             async for group in yielding(chunk.groups):
                 sealed = self.sealed(group, configs[group.queue])
                 parts = columns[group.queue].setdefault(group.partition, [])
                 parts.append(sealed.columns(chunk.producer))
+            # Other requests run: a part takes some milliseconds, and a step has few.
+            await asyncio.sleep(0)
         return columns
 
     def sealed(self, group: Group, config: Queue | None) -> Group:

@@ -17,7 +17,7 @@ from skep.core import ledger
 from skep.core.application import check_next, check_owner, check_repeated
 from skep.core.backoff import Backoff
 from skep.core.catalogue import Catalogue
-from skep.core.chunks import Group, Part, content_of, encode, group
+from skep.core.chunks import Content, Group, Part, content_of, encode, group
 from skep.core.committer import Committer
 from skep.core.following import Following
 from skep.core.ledger import (
@@ -56,7 +56,7 @@ KEEP_BATCHES = 7 * KEEP_STAGES
 STALLED = 10 * SECOND
 """How long nobody has taken a step before another server goes on."""
 _STEP = 200
-_FEW_ROWS = 200
+_FEW_ROWS = 1_000
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -113,8 +113,7 @@ class Staging:
         key = epoch.key(check_stage("stage", stage), chunk)
         producer = check_label("producer", producer)
         check_label("owner", owner)
-        clear = await _run(len(rows), group, rows, queue, self._limits)
-        content = await _run(len(rows), content_of, clear)
+        clear, content = await _run(len(rows), _grouped, rows, queue, self._limits)
         await self._staged_bytes.add(key, sum(len(each or b"") for each in rows.payloads))
         backoff = Backoff("the same chunk")
         while True:
@@ -362,6 +361,11 @@ class Staging:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return await asyncio.shield(task)
+
+
+def _grouped(rows: Rows, queue: str | None, limits: Limits) -> tuple[list[Group], Content]:
+    groups = group(rows, queue, limits)
+    return groups, content_of(groups)
 
 
 async def _run(rows: int, work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
