@@ -66,6 +66,22 @@ async def _lock(sql: asyncpg.Connection, partition: int) -> None:
     await sql.execute("SELECT FROM queen.partition WHERE number = $1 FOR UPDATE", partition)
 
 
+async def test_a_connection_that_the_driver_refuses_to_use_is_replaced(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice = await make_partition(store, await make_queue(store))
+    await appended(store, push(alice, b"a"))
+
+    async def refuse(*_: object, **__: object) -> None:
+        monkeypatch.undo()
+        raise asyncpg.InternalClientError("cannot switch to state 11; another is in progress")
+
+    monkeypatch.setattr(asyncpg.Connection, "fetchval", refuse)
+    where = await appended(store, push(alice, b"b"))
+
+    assert list(where.offsets) == [1]
+
+
 async def test_connections_that_died_while_nobody_used_them_are_replaced(
     store: PostgresStore, sql: asyncpg.Connection, helper: int
 ) -> None:

@@ -12,6 +12,7 @@ from skep.core.committer import Committer
 from skep.core.counting import Counting
 from skep.core.fairness import yielding
 from skep.core.following import Following, current
+from skep.core.listing import in_order
 from skep.core.state import GroupState, PartitionState, QueueState
 from skep.core.whole import Locks, to_the_end
 from skep.errors import Conflict, Invalid, QueueNotFound
@@ -241,7 +242,10 @@ class Groups:
         """A group's place in each partition of a queue, or in one."""
         state = self._catalogue.group(queue, group)
         now = self._store.clock.now()
-        partitions = self._catalogue.partitions_of(queue, partition)
+        if partition is None:
+            partitions = await in_order(state.queue)
+        else:
+            partitions = [self._catalogue.partition(queue, partition)]
         return (partition_lag(state, each, now) for each in partitions)
 
     @current

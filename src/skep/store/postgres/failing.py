@@ -49,6 +49,12 @@ class Stale(Exception):
     """The connection broke while nobody used it. Only this package sees it."""
 
 
+def was_not_sent(error: Exception) -> bool:
+    """Whether the driver refused to use a connection, so that the server was sent nothing."""
+    is_driver = isinstance(error, asyncpg.InternalClientError)
+    return is_driver and str(error).startswith("cannot switch to state")
+
+
 def words(error: Exception) -> str:
     """What an error says; some, as a deadline that has passed, say nothing."""
     return str(error) or type(error).__name__

@@ -17,7 +17,7 @@ from skep.model.consumer import Consumer
 from skep.model.queue import Partition, Subscription
 from skep.model.segment import Segment
 from skep.store.postgres import rows
-from skep.store.postgres.failing import LOST, RACES, not_written, perhaps_written
+from skep.store.postgres.failing import LOST, RACES, not_written, perhaps_written, was_not_sent
 from skep.store.postgres.known import Known
 from skep.store.postgres.lane import Lane
 from skep.store.postgres.needs import Needs
@@ -154,6 +154,8 @@ async def write_at_once(
         raise not_written(error) from error
     except LOST as error:
         connection.terminate()
+        if was_not_sent(error):
+            return None
         raise perhaps_written(error) from error
     except BaseException:
         connection.terminate()
