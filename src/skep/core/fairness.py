@@ -6,7 +6,7 @@ is ready waits for one slice at most, however many loops there are.
 After each slice the event loop is free for as long as the slice took. A request takes several
 iterations of the event loop, and would have to wait for a slice in each of them otherwise. Other
 threads, such as the one that syncs, would hardly run if the event loop were busy all the time: a
-thread that waits for the interpreter can demand it only if nobody has released it for 5 ms, and the
+thread that waits for the interpreter can demand it only if it was not released for 5 ms, and the
 event loop releases and takes it back in each iteration.
 """
 
