@@ -22,7 +22,7 @@ COUNT_SECONDS = 1.0
 """How often it is looked whether many partitions have changed."""
 
 _MANY = 5000
-"""Up to this many changed partitions are counted by the next request for totals, in milliseconds."""
+"""Up to this many changed partitions are left to the next request for totals: milliseconds."""
 
 _STEP = 500
 _log = logging.getLogger("skep.counting")
