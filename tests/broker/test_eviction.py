@@ -63,6 +63,23 @@ async def test_a_pop_makes_dead_letters_of_what_waited_too_long(
     assert {letter.error for letter in await letters(queue)} == {EXCEEDED}
 
 
+async def test_an_eviction_does_not_hide_what_was_removed(
+    queue: Broker, clock: ManualClock
+) -> None:
+    await impatient(queue)
+    await queue.push("orders", drafts(2))
+    await queue.queues.clear("orders")
+    await queue.push("orders", drafts(1, first=2))
+    clock.advance(MINUTE + 1)
+    assert await queue.sweep()
+    await queue.push("orders", drafts(1, first=3))
+
+    delivery = await pop(queue)
+
+    assert (payloads(delivery), delivery.truncated) == ([b"3"], 2)
+    assert await dead(queue) == [b"2"]
+
+
 async def test_a_sweep_makes_dead_letters_of_what_waited_too_long(
     queue: Broker, clock: ManualClock
 ) -> None:

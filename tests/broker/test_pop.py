@@ -1,6 +1,7 @@
 """What a pop delivers: the next messages of a partition, in order, each of them once."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 import pytest
@@ -14,6 +15,7 @@ from tests.broker.build import (
     backlogs,
     cursors,
     drafts,
+    letters,
     make_broker,
     moment,
     offsets,
@@ -349,6 +351,63 @@ async def test_a_lease_whose_messages_were_removed_can_still_be_acknowledged(
 
     assert settlement.released
     assert payloads(await pop(queue, batch=5)) == [b"3"]
+
+
+@pytest.mark.parametrize("update", ["ack", "ack one", "extend", "give back", "fail", "give up"])
+async def test_an_update_that_delivers_nothing_does_not_hide_what_was_removed(
+    queue: Broker, clock: ManualClock, update: str
+) -> None:
+    await queue.push("orders", drafts(5))
+    delivery = await pop(queue, batch=2)
+    await queue.queues.clear("orders")
+    (kept,) = await queue.push("orders", drafts(1, first=5))
+    one = delivery.messages[0]
+    failed = Verdict(one.partition_number, one.offset, "failed")
+    updates: dict[str, Callable[[], Awaitable[object]]] = {
+        "ack": lambda: queue.ack(delivery),
+        "ack one": lambda: queue.ack(delivery, [one]),
+        "extend": lambda: queue.extend(delivery, seconds=1),
+        "give back": lambda: queue.settle(delivery, [_retry(one)]),
+        "fail": lambda: queue.settle(delivery, [failed]),
+        "give up": lambda: queue.giving_up.give_up(kept.id),
+    }
+    await updates[update]()
+    await queue.push("orders", drafts(1, first=6))
+    clock.advance(3600)
+
+    after = await pop(queue, batch=5)
+
+    read = {"ack": 2, "ack one": 1}.get(update, 0)
+    assert after.truncated == 5 - read
+    assert offsets(after) == ([6] if update == "give up" else [5, 6])
+
+
+@pytest.mark.one_server("another one may not know yet what was removed")
+async def test_what_fails_after_it_was_removed_becomes_no_dead_letter(queue: Broker) -> None:
+    await queue.push("orders", drafts(2))
+    delivery = await pop(queue, batch=2)
+    await queue.queues.clear("orders")
+
+    settlement = await queue.settle(
+        delivery, [Verdict(m.partition_number, m.offset, "dead_letter") for m in delivery.messages]
+    )
+
+    assert (settlement.given_up, settlement.released) == ((), True)
+    assert await letters(queue) == []
+
+
+async def test_passing_over_deleted_messages_does_not_hide_what_was_removed(queue: Broker) -> None:
+    await queue.push("orders", drafts(3))
+    await queue.ack(await pop(queue))
+    await queue.queues.clear("orders")
+    (receipt,) = await queue.push("orders", drafts(1, first=3))
+    await queue.messages.delete(receipt.id)
+    assert await queue.pop("orders") is None
+    await queue.push("orders", drafts(1, first=4))
+
+    delivery = await pop(queue)
+
+    assert (payloads(delivery), delivery.truncated) == ([b"4"], 2)
 
 
 async def test_a_pop_under_way_when_its_queue_is_deleted_comes_to_its_end(queue: Broker) -> None:

@@ -178,7 +178,6 @@ class Model:
         places = [place for _, place in self.held(lease, now).values()]
         for place in places:
             place.expires_at = max(place.expires_at, now + seconds * SECOND)
-            place.stored = place.cursor
         return min(place.expires_at for place in places)
 
     # Moving and removing.
@@ -227,9 +226,7 @@ class Model:
 
     def _truncate(self, partition: str, before: int) -> int:
         for group in self.groups:
-            place = self.place(group, partition)
-            if place.stored is None:
-                place.stored = place.log.start
+            self.place(group, partition)
         return self.logs[partition].truncate(before)
 
     def _give_up(self, group: str, partition: str, dead: dict[int, str], attempts: int) -> None:

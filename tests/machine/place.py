@@ -35,11 +35,9 @@ class Settled:
 @dataclass
 class Place:
     log: Log
-    base: int = 0
-    """Where the group started, or was moved to."""
+    base: int = field(init=False)
+    """Where the group started, was moved to, or was last told what had been removed unread."""
     done: set[int] = field(default_factory=set)
-    stored: int | None = None
-    """The cursor as it was last written down, to count what retention took since."""
     run_end: int = 0
     attempt: int = 0
     retries: int = 0
@@ -48,6 +46,9 @@ class Place:
     expires_at: int = 0
     completed: int = 0
     failed: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.base = self.log.start
 
     @property
     def cursor(self) -> int:
@@ -68,7 +69,7 @@ class Place:
     @property
     def open(self) -> list[int]:
         """What the lease still holds."""
-        return [o for o in range(self.cursor, self.run_end) if o not in self.done]
+        return [o for o in range(self.base, self.run_end) if o not in self.done]
 
     def is_leased(self, now: int) -> bool:
         return self.lease is not None and self.expires_at > now
@@ -93,15 +94,15 @@ class Place:
 
     def truncated(self) -> int:
         """Messages that were removed before the group was done with them."""
-        if self.stored is None:
-            return 0
-        return sum(offset not in self.done for offset in range(self.stored, self.log.start))
+        return sum(offset not in self.done for offset in range(self.base, self.log.start))
 
     def take(self, batch: int, *, lease: str | None, expires_at: int) -> Run:
         """Lease the next run, or be done with it at once if there is no lease to give."""
         found, end = self.window(batch)
         again = self.run_end > self.cursor
         run = Run(found, self.attempt + 1 if again else 1)
+        if found:
+            self.base = self.cursor
         if lease is None or not found:
             self.pass_over(end)
             return run
@@ -111,7 +112,6 @@ class Place:
         self.run_end, self.ready_at = end, 0
         self.lease, self.expires_at = lease, expires_at
         self.completed, self.failed = 0, {}
-        self.stored = self.cursor
         return run
 
     def pass_over(self, end: int) -> None:
@@ -121,25 +121,23 @@ class Place:
     def finish(self) -> None:
         self.run_end = self.attempt = self.retries = self.ready_at = self.completed = 0
         self.lease, self.failed = None, {}
-        self.stored = self.cursor
 
     def seek(self, offset: int) -> None:
         self.base, self.done = offset, set()
         self.finish()
-        self.stored = offset
 
     def complete(self) -> Settled:
         """All that the lease holds is completed, but for what was reported as failed."""
-        dead = {offset: error for offset, error in self.failed.items() if offset in self.open}
-        completed = [offset for offset in self.open if offset not in dead]
-        self.pass_over(self.run_end)
+        completed = [offset for offset in self.open if offset not in self.failed]
+        dead = self._kept(self.failed)
+        self.done |= set(self.open)
+        self.finish()
         return Settled(completed, dead, released=True)
 
     def settle(self, reports: list[Report], *, retry_limit: int) -> Settled:
         fresh = {report.offset: report for report in reports if report.offset in self.open}
         said = {status: [o for o, r in fresh.items() if r.status == status] for status in STATUSES}
-        failed = {o: error for o, error in self.failed.items() if o in self.open}
-        failed |= {offset: fresh[offset].error for offset in said["failed"]}
+        failed = self.failed | {offset: fresh[offset].error for offset in said["failed"]}
         dead = {offset: fresh[offset].error for offset in said["dead_letter"]}
         for offset in [*said["completed"], *said["dead_letter"]]:
             failed.pop(offset, None)
@@ -156,9 +154,13 @@ class Place:
             self._fail(settled, retry_limit)
         if not self.open:
             self.finish()
-        self.stored = self.cursor
+        settled.dead = self._kept(settled.dead)
         settled.released = self.lease is None
         return settled
+
+    def _kept(self, dead: dict[int, str]) -> dict[int, str]:
+        """What can become dead letters: what was removed cannot."""
+        return {offset: error for offset, error in dead.items() if offset >= self.log.start}
 
     def _fail(self, settled: Settled, retry_limit: int) -> None:
         """Everything that the lease held has failed."""

@@ -75,7 +75,8 @@ class Claiming:
         messages, end = self._messages(partition, consumer, ripe, stop, budget)
         if take.auto_ack or not messages:
             state = leases.pass_over(
-                consumer,
+                consumer if messages else group.stored(partition),
+                consumer.cursor,
                 end,
                 consumed=len(messages),
                 now=now,
@@ -92,9 +93,8 @@ class Claiming:
                 oldest_at=ripe[0].created_at,
                 next_at=_next_at(segments, end),
             )
-        known = group.consumers.get(partition.number)
         update = group.update(partition, state, expected=consumer.revision)
-        truncated = leases.missed(known, partition.start) if known else 0
+        truncated = leases.missed(group.stored(partition), partition.start) if messages else 0
         ages = ages_of(ripe) if state.lease else UNKNOWN
         return Claim(group, partition, update, messages, truncated, ages)
 

@@ -68,7 +68,8 @@ class Evicting:
         undone = ranges.missing(consumer.acked, consumer.cursor, end)
         lost = [offset for offset in undone if offset not in deleted]
         passed = leases.pass_over(
-            consumer,
+            group.stored(partition),
+            consumer.cursor,
             end,
             consumed=0,
             now=self._store.clock.now(),

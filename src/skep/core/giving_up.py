@@ -97,7 +97,7 @@ class GivingUp:
 def _passed(
     group: GroupState, partition: PartitionState, offset: Offset, now: Instant
 ) -> ConsumerUpdate:
-    consumer = group.consumer(partition)
+    consumer = group.stored(partition)
     return group.update(partition, without(consumer, offset, now), expected=consumer.revision)
 
 

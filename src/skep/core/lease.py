@@ -59,10 +59,17 @@ def release(consumer: Consumer) -> Consumer:
 
 
 def pass_over(
-    consumer: Consumer, end: Offset, *, consumed: int, now: Instant, oldest_at: Instant
+    consumer: Consumer,
+    start: Offset,
+    end: Offset,
+    *,
+    consumed: int,
+    now: Instant,
+    oldest_at: Instant,
 ) -> Consumer:
-    """Be done with everything before ``end`` without a lease; ``consumed`` of it was delivered."""
-    cursor, acked = ranges.advance(max(consumer.cursor, end), consumer.acked)
+    """Be done with ``start`` to ``end`` without a lease; ``consumed`` of it was delivered."""
+    done = ranges.union(consumer.acked, ((start, end),))
+    cursor, acked = ranges.advance(consumer.cursor, done)
     return replace(
         consumer,
         version=consumer.version + 1,

@@ -136,6 +136,8 @@ class Settling:
                 # Whatever comes next is younger than this instant. Another server may have pushed
                 # something that is not known here yet.
                 done.state = replace(done.state, oldest_at=now)
+            # What is no longer kept cannot be looked at, or delivered again.
+            done.dead = [failure for failure in done.dead if failure.offset >= partition.start]
             plan.put((group, partition), done.state, lease_id)
             plan.give_up(group, partition, done.dead)
             settled.append(done)

@@ -145,16 +145,27 @@ class GroupState:
         queue.count_again()
 
     def consumer(self, partition: PartitionState) -> Consumer:
-        """The state in a partition; where there is none yet the group starts at the beginning."""
+        """The state in a partition as of what the partition still keeps."""
+        known = self.consumers.get(partition.number)
+        if known is not None and known.cursor >= partition.start:
+            return known
+        return leases.from_start(self.stored(partition), partition.start)
+
+    def stored(self, partition: PartitionState) -> Consumer:
+        """The state as it is stored; where there is none yet the group starts at the beginning.
+
+        Its cursor may lie before the start of the partition. An update that delivers nothing
+        leaves it there, so that the next delivery reports all that was removed unread.
+        """
         known = self.consumers.get(partition.number)
         if known is None:
             return Consumer(cursor=partition.start, oldest_at=partition.first_at)
-        return leases.from_start(known, partition.start)
+        return known
 
     def latest(self, partition: PartitionState) -> Consumer:
         """The state that the next update builds on: the one submitted last, if any."""
         link = self.submitted.get(partition.number)
-        return self.consumer(partition) if link is None or link.chain.broken else link.state
+        return self.stored(partition) if link is None or link.chain.broken else link.state
 
     def submit(self, partition: PartitionState, state: Consumer) -> Link:
         """Let the next update build on ``state``, which is on its way to the store."""

@@ -176,7 +176,7 @@ class Taking:
     def _give_back(self, lease_id: LeaseId) -> None:
         try:
             held = self._catalogue.holdings.live(lease_id)
-            updates = tuple(g.update(p, leases.release(g.consumer(p))) for g, p in held)
+            updates = tuple(g.update(p, leases.release(g.stored(p))) for g, p in held)
             self._committer.submit(Change(consumers=updates)).add_done_callback(_ignore)
         except LeaseLost:
             pass
