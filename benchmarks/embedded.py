@@ -19,7 +19,7 @@ import skep
 from benchmarks.report import Report, directory, parse
 from skep import Draft
 from skep.model.segment import Columns, Segment
-from skep.store.rocksdb import columns, keys
+from skep.store.rocksdb import keys, segment_codec as columns
 from skep.store.rocksdb.database import Database
 
 PAYLOAD = b'{"order":12345,"customer":"alice","items":["tea","rice","salt"],"note":"%s"}' % (

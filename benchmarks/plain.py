@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import uvicorn
 
-from skep.wire.push import PushBody
+from skep.wire.message.push import PushBody
 
 decode = msgspec.json.Decoder(PushBody).decode
 encode = msgspec.json.Encoder().encode

@@ -3,9 +3,9 @@
 from datetime import datetime
 
 from skep import Broker
-from skep.core.standing import is_done, is_held, status_for, status_of
-from skep.core.state import GroupState, PartitionState, QueueState
-from skep.model.names import Instant, to_datetime
+from skep.core.state.message_status import is_done, is_held, status_for, status_of
+from skep.core.state.queue_state import GroupState, PartitionState, QueueState
+from skep.model.name import Instant, to_datetime
 from skep.model.stats import Counts, GroupLag, LeaseCounts, PartitionLag
 
 

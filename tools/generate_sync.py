@@ -1,6 +1,6 @@
 """Write the blocking client from the asynchronous one, word by word.
 
-    python tools/generate_sync.py           write src/skep/client/sync_*.py
+    python tools/generate_sync.py           write the sync_*.py files under src/skep/client
     python tools/generate_sync.py --check   fail if one of them is not what would be written
 
 Every ``async_NAME.py`` becomes a ``sync_NAME.py``: ``async`` and ``await`` go, names change by the
@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 CLIENT = Path(__file__).parents[1] / "src" / "skep" / "client"
+WITHOUT_TWIN = frozenset({"async_worker.py", "async_producer.py"})
+"""Both run many requests at once, which a blocking client cannot."""
 DROPPED = frozenset({"async", "await"})
 NAMES = {
     "AsyncBaseTransport": "BaseTransport",
@@ -96,7 +98,9 @@ def formatted(source: str, target: Path) -> str:
 
 def main() -> None:
     stale = []
-    for path in sorted(CLIENT.glob("async_*.py")):
+    for path in sorted(CLIENT.rglob("async_*.py")):
+        if path.name in WITHOUT_TWIN:
+            continue
         target = path.with_name(translate(path.name))
         made = formatted(with_note(rewrite(path.read_text()), path.name), target)
         if "--check" not in sys.argv[1:]:

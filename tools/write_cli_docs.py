@@ -10,8 +10,8 @@ from typing import Any
 import typer
 from typer.testing import CliRunner
 
-from skep.cli.commands import app
-from skep.cli.ending import EXIT_CODES
+from skep.cli.exit_code import EXIT_CODES
+from skep.cli.root import app
 
 PAGE = Path(__file__).parents[1] / "docs/cli.md"
 BEGIN, END = "<!-- generated: make cli-docs -->\n", "<!-- end -->\n"

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skep import errors
     from skep.client.async_client import AsyncClient
-    from skep.client.consumer import AsyncConsumer
-    from skep.client.producer import AsyncProducer
+    from skep.client.consume.async_worker import AsyncConsumer
+    from skep.client.consume.sync_consumer import Consumer
+    from skep.client.produce.async_producer import AsyncProducer
     from skep.client.retry import Retry
     from skep.client.sync_client import Client
-    from skep.client.sync_loop import Consumer
     from skep.core.broker import Broker
-    from skep.core.encryption import KeyRing
     from skep.core.limits import Limits
+    from skep.core.log.encryption import KeyRing
     from skep.embedded import open, restore
     from skep.model.message import Delivery, Draft, Message, Receipt
     from skep.model.operation import Ack, Extend, Push, Settlement, Transaction, Verdict
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 _HOMES = {
     "Ack": "skep.model.operation",
     "AsyncClient": "skep.client.async_client",
-    "AsyncConsumer": "skep.client.consumer",
-    "AsyncProducer": "skep.client.producer",
+    "AsyncConsumer": "skep.client.consume.async_worker",
+    "AsyncProducer": "skep.client.produce.async_producer",
     "Broker": "skep.core.broker",
     "Client": "skep.client.sync_client",
-    "Consumer": "skep.client.sync_loop",
+    "Consumer": "skep.client.consume.sync_consumer",
     "Delivery": "skep.model.message",
     "Draft": "skep.model.message",
     "Extend": "skep.model.operation",
-    "KeyRing": "skep.core.encryption",
+    "KeyRing": "skep.core.log.encryption",
     "Limits": "skep.core.limits",
     "Message": "skep.model.message",
     "Push": "skep.model.operation",

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from skep.core.broker import Broker
-from skep.core.encryption import KeyRing
 from skep.core.limits import Limits
+from skep.core.log.encryption import KeyRing
 from skep.store.clock import Clock
 from skep.store.open import open_store, restore_store
 

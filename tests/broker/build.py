@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from skep import Broker, Delivery, Draft, KeyRing, Limits, Message, Settlement
 from skep.model.dead_letter import FailedMessage
-from skep.model.names import DEFAULT_PARTITION, QUEUE_MODE, Offset, to_datetime
+from skep.model.name import DEFAULT_PARTITION, QUEUE_MODE, Offset, to_datetime
 from skep.model.pipeline import PipelineRun
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock

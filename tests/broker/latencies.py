@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from skep import Broker
 from skep.model.latency import Sketch, bucket_of
-from skep.model.names import QUEUE_MODE, SECOND
+from skep.model.name import QUEUE_MODE, SECOND
 from skep.testing.clock import NOON
 
 MINUTE = 60 * SECOND

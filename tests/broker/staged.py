@@ -7,7 +7,7 @@ from pathlib import Path
 from skep import Broker, Limits, Message
 from skep.errors import OutcomeUnknown, Unavailable
 from skep.model.change import Change, Commit
-from skep.model.staged import Published, Rows, Stage
+from skep.model.sink import Published, Rows, Stage
 from skep.store.clock import Clock
 from skep.store.memory import MemoryStore
 from skep.store.postgres.store import PostgresStore

@@ -6,7 +6,7 @@ import pytest
 
 from skep import Broker
 from skep.errors import Conflict, Forbidden
-from skep.model.staged import Stage
+from skep.model.sink import Stage
 from skep.testing.clock import ManualClock
 from tests.broker.staged import APP, commit, numbers, payloads, published, stage
 

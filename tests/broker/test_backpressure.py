@@ -12,8 +12,8 @@ from contextlib import suppress
 import pytest
 
 from skep import Broker, Delivery, Draft, Limits, Verdict
-from skep.core.catalogue import STEP
-from skep.core.committer import ROUND_BYTES, ROUND_CHANGES
+from skep.core.log.committer import ROUND_BYTES, ROUND_CHANGES
+from skep.core.state.catalogue import STEP
 from skep.errors import Closed, OutcomeUnknown, Overloaded, Unavailable
 from skep.testing.clock import ManualClock
 from tests.broker.build import (

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from skep import Broker, Draft, KeyRing, Push
-from skep.core.browse import MAX_LOOKED_AT, MessageFilter
-from skep.core.letters import LetterFilter
+from skep.core.insight.dead_letter_browser import LetterFilter
+from skep.core.insight.message_browser import MAX_LOOKED_AT, MessageFilter
 from skep.errors import Invalid, MessageNotFound
-from skep.model.view import MessagePage
+from skep.model.message_view import MessagePage
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
 from tests.broker.build import drafts, make_broker, moment, pop

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from skep import Broker
-from skep.core.evict import STEP
-from skep.model.names import QUEUE_MODE
+from skep.core.consume.eviction import STEP
+from skep.model.name import QUEUE_MODE
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
 from tests.broker.build import (

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from skep import Broker
-from skep.core.giving_up import BY_HAND
+from skep.core.admin.give_up import BY_HAND
 from skep.errors import Conflict, GroupNotFound, MessageNotFound
 from skep.model.address import message_id
 from skep.testing.clock import ManualClock

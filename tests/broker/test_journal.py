@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from skep import Broker, Draft, KeyRing
-from skep.core.journal import Selection
-from skep.core.journal_reading import PATIENCE, STEP_BYTES, Some
-from skep.core.readers import At
+from skep.core.journal.journal import Selection
+from skep.core.journal.reader_group import At
+from skep.core.journal.scan import PATIENCE, STEP_BYTES, Some
 from skep.errors import (
     Conflict,
     EncryptionUnavailable,

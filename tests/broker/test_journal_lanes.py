@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from skep import Broker, Draft
-from skep.core.journal import Heads, Selection
-from skep.core.journal_reading import Some
+from skep.core.journal.journal import Heads, Selection
+from skep.core.journal.scan import Some
 from skep.errors import Conflict, Invalid
 from skep.model.journal import Position, Range, Step
 from skep.store.postgres.store import PostgresStore

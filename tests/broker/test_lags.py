@@ -7,7 +7,7 @@ import pytest
 from skep import Broker
 from skep.errors import GroupNotFound, NotFound
 from skep.model.lease_id import worker_id_of
-from skep.model.names import QUEUE_MODE, to_datetime
+from skep.model.name import QUEUE_MODE, to_datetime
 from skep.model.queue import Partition
 from skep.store.memory import MemoryStore
 from skep.testing.clock import ManualClock

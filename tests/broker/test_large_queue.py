@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from skep import Ack, Broker, Draft, Push
-from skep.core import fairness
-from skep.core.loader import PAGE
+from skep.core.aio import slicing as fairness
+from skep.core.state.loader import PAGE
 from skep.model.stats import GroupLag
 from skep.store.protocol import Store
 from tests.broker.build import make_broker, payloads, pop, pop_all

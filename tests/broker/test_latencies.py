@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from skep import Ack, Broker, Push
-from skep.core.latency_log import KEEP
-from skep.model.names import SECOND
+from skep.core.metrics.latency_history import KEEP
+from skep.model.name import SECOND
 from skep.store.protocol import Store
 from skep.testing.clock import NOON, ManualClock
 from tests.broker.build import (

@@ -6,7 +6,7 @@ import pytest
 
 from skep import Broker, Verdict
 from skep.errors import LeaseLost
-from skep.model.names import QUEUE_MODE
+from skep.model.name import QUEUE_MODE
 from skep.testing.clock import ManualClock
 from tests.broker.build import (
     Settled,

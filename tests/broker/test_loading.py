@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from skep import Broker, Draft
-from skep.core import catalogue, fairness, loader
+from skep.core.aio import slicing as fairness
+from skep.core.state import catalogue, loader
 from skep.errors import Forbidden, Unavailable
 from skep.model.change import Applied, Change, Commit
 from skep.model.queue import Partition, Subscription

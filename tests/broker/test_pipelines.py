@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from skep import Broker
-from skep.core import pipelines
+from skep.core.admin import pipeline_run as pipelines
 from skep.errors import Invalid, NotFound
 from skep.model.pipeline import MAX_NAMES, MAX_TEXT
 from skep.store.open import open_store

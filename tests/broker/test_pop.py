@@ -8,7 +8,7 @@ import pytest
 
 from skep import Broker, Draft, Limits, Message, Verdict
 from skep.errors import Invalid
-from skep.model.names import QUEUE_MODE
+from skep.model.name import QUEUE_MODE
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
 from tests.broker.build import (

@@ -8,7 +8,7 @@ import pytest
 
 from skep import Broker
 from skep.errors import OutcomeUnknown, QueueFull, Unavailable
-from skep.model.staged import Stage
+from skep.model.sink import Stage
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
 from tests.broker.build import until

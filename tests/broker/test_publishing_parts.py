@@ -6,7 +6,7 @@ import pytest
 
 from skep import Broker, Limits
 from skep.errors import OutcomeUnknown
-from skep.model.staged import Rows
+from skep.model.sink import Rows
 from skep.testing.clock import ManualClock
 from tests.broker.staged import (
     APP,

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from skep import Broker, Draft, Push, Receipt
 from skep.errors import Invalid, QueueFull
 from skep.model.address import message_id
-from skep.model.names import DEFAULT_PARTITION
+from skep.model.name import DEFAULT_PARTITION
 from skep.testing.clock import ManualClock
 from tests.broker.build import drafts, moment, pop, pop_all, start
 

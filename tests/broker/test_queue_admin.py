@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from skep import Broker, Draft, Queue, QueueOptions
-from skep.core.state import QueueState
+from skep.core.state.queue_state import QueueState
 from skep.errors import (
     GroupNotFound,
     Invalid,
@@ -20,7 +20,7 @@ from skep.errors import (
     QueueNotFound,
     Unavailable,
 )
-from skep.model.names import QUEUE_MODE
+from skep.model.name import QUEUE_MODE
 from skep.model.stats import PartitionStats, QueueStats
 from skep.store.memory import MemoryStore
 from skep.store.protocol import Store

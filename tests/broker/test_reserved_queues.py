@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from skep import Broker, Draft
-from skep.core.journal import Selection
-from skep.core.maintenance import BUFFER
-from skep.core.push import Batch
+from skep.core.admin.maintenance import BUFFER
+from skep.core.journal.journal import Selection
+from skep.core.produce.push import Batch
 from skep.errors import Invalid, QueueNotFound
 from skep.model.change import Applied
-from skep.model.names import RESERVED
+from skep.model.name import RESERVED
 from skep.model.operation import Push
-from skep.model.staged import Rows
+from skep.model.sink import Rows
 from tests.broker.build import pop
 
 OURS = f"{RESERVED}other"

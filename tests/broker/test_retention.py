@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from skep import Broker, Draft
-from skep.core.journal import Selection
-from skep.core.readers import Start
+from skep.core.journal.journal import Selection
+from skep.core.journal.reader_group import Start
 from skep.errors import MessageNotFound
-from skep.model.names import SECOND
+from skep.model.name import SECOND
 from skep.model.queue import Removal
 from skep.store.open import open_store
 from skep.store.protocol import Store

@@ -6,7 +6,7 @@ import pytest
 
 from skep import Broker, Settlement
 from skep.errors import GroupNotFound, Invalid, LeaseLost, PartitionNotFound
-from skep.model.names import QUEUE_MODE
+from skep.model.name import QUEUE_MODE
 from skep.testing.clock import ManualClock
 from tests.broker.build import (
     backlogs,

@@ -7,7 +7,7 @@ import pytest
 
 from skep import Broker, Push
 from skep.errors import Closed
-from skep.model.names import QUEUE_MODE
+from skep.model.name import QUEUE_MODE
 from tests.broker.build import (
     drafts,
     finish,

@@ -16,7 +16,7 @@ from skep.errors import (
     Unavailable,
 )
 from skep.model.change import Change, EntryUpdate
-from skep.model.staged import Published, Rows, Stage
+from skep.model.sink import Published, Rows, Stage
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
 from tests.broker.build import make_broker

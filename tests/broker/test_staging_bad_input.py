@@ -3,9 +3,9 @@
 import pytest
 
 from skep import Broker, Limits
-from skep.core.chunks import CHUNK_ROWS
+from skep.core.sink.chunk import CHUNK_ROWS
 from skep.errors import Invalid
-from skep.model.staged import Rows, Stage
+from skep.model.sink import Rows, Stage
 from skep.store.protocol import Store
 from tests.broker.build import make_broker
 from tests.broker.staged import APP, commit, left, numbers, published, rows, stage

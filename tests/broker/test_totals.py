@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import pytest
 
 from skep import Broker, Draft
-from skep.core import fairness
-from skep.core.counting import _MANY
-from skep.core.state import QueueState
+from skep.core.aio import slicing as fairness
+from skep.core.state.queue_state import QueueState
+from skep.core.state.totals_updater import _MANY
 from skep.model.queue import Partition
 from skep.model.stats import Counts
 from skep.store.memory import MemoryStore

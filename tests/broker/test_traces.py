@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from skep import Broker, Draft, Message
-from skep.core.traces import MAX_NAMES
+from skep.core.admin.trace import MAX_NAMES
 from skep.errors import Invalid, MessageNotFound
 from skep.model.address import message_id
 from skep.model.trace import TraceEvent, TraceName

@@ -8,7 +8,7 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from skep.cli.commands import app
+from skep.cli.root import app
 
 
 class Shell:

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from skep.cli.shop import orders_of
+from skep.cli.demo_shop import orders_of
 from tests.cli.run import Shell
 
 

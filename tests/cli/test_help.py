@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from skep.cli.commands import Tree
+from skep.cli.root import Tree
 from tests.cli.run import Shell
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from skep.cli.serve import without_password
+from skep.cli.commands.serve import without_password
 from tests.serving import ServerProcess
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import skep
 from skep import Broker
 from skep.http.app import App
-from skep.http.auth import OpenDoor
+from skep.http.auth.authenticator import OpenDoor
 from skep.http.routes import all_routes
 from skep.http.server import Address, Server
 

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from skep import AsyncClient, AsyncConsumer, Broker, Draft, Message
-from skep.client import async_hold
+from skep.client.consume import async_lease_keeper as async_hold
 from skep.errors import Invalid
 from skep.testing.clock import ManualClock
 from tests.broker.build import (

@@ -10,13 +10,13 @@ import pytest
 from skep import AsyncClient, Broker, errors
 from skep.client.retry import Retry
 from skep.errors import SkepError
-from skep.http.access import Permission
 from skep.http.app import App
-from skep.http.auth import OpenDoor
-from skep.http.call import Call, Reply
+from skep.http.auth.authenticator import OpenDoor
+from skep.http.auth.principal import Permission
+from skep.http.request import Call, Reply
 from skep.http.routing import Route, no_queue
+from skep.wire.message.push import PushBody
 from skep.wire.problem import from_answer
-from skep.wire.push import PushBody
 from tests.broker.build import drafts
 from tests.client.conftest import AT_ONCE
 

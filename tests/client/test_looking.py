@@ -16,11 +16,11 @@ from skep.errors import (
     MessageNotFound,
     QueueNotFound,
 )
-from skep.http.access import Permission
 from skep.http.app import App
+from skep.http.auth.principal import Permission
 from skep.http.routes import all_routes
 from skep.model.address import message_id
-from skep.model.view import TracedMessage
+from skep.model.message_view import TracedMessage
 from skep.testing.clock import ManualClock
 from tests.broker.build import dead, drafts, moment, payloads, pop
 from tests.http.build import Badge, somebody

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from skep import AsyncConsumer, Broker, Client, Consumer, Draft, Message
-from skep.client import async_hold, sync_hold
-from skep.client.async_loop import AsyncLoop
+from skep.client.consume import async_lease_keeper as async_hold, sync_lease_keeper as sync_hold
+from skep.client.consume.async_consumer import AsyncLoop
 from skep.errors import Invalid
 from skep.testing.clock import ManualClock
 from tests.broker.build import backlogs, dead, drafts, offsets, payloads, pop

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from skep import AsyncClient, AsyncProducer, Broker, Draft, Receipt, Retry
-from skep.client.producer import LANES
+from skep.client.produce.async_producer import LANES
 from skep.errors import Closed, Invalid, QueueFull, SkepError, Unavailable
 from tests.broker.build import drafts, pop_all, start, turn
 from tests.client.conftest import async_client

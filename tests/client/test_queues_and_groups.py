@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from skep import AsyncClient, Broker, Draft
-from skep.client.connection import PAGE
+from skep.client.request import PAGE
 from skep.errors import GroupNotFound, Invalid, PartitionNotFound, QueueNotFound
 from skep.model.queue import Queue
 from skep.model.stats import QueueSummary

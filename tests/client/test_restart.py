@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skep import AsyncClient, AsyncConsumer, AsyncProducer, Client, Draft, Message, Retry
-from skep.client import async_hold
+from skep.client.consume import async_lease_keeper as async_hold
 from tests.broker.build import drafts, payloads, pop_all
 from tests.client.blocking import in_threads
 from tests.client.serving import Restarting

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from skep import AsyncClient
-from skep.client.connection import failure_of
+from skep.client.request import failure_of
 from skep.client.retry import Attempts, Failure, Retry
 from skep.errors import (
     Conflict,

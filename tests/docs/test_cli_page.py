@@ -3,7 +3,7 @@
 import pytest
 from tools.write_cli_docs import PAGE, commands, help_of
 
-from skep.cli.ending import EXIT_CODES
+from skep.cli.exit_code import EXIT_CODES
 
 TEXT = PAGE.read_text()
 

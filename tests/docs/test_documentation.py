@@ -16,19 +16,19 @@ import pytest
 
 import skep
 from skep import errors
-from skep.client.async_dead_letters import AsyncDeadLetters
-from skep.client.async_groups import AsyncGroups
-from skep.client.async_maintenance import AsyncMaintenance
-from skep.client.async_messages import AsyncMessages
-from skep.client.async_pipelines import AsyncPipelines
-from skep.client.async_queues import AsyncQueues
-from skep.client.async_traces import AsyncTraces
-from skep.core.dead_letters import DeadLetters
-from skep.core.groups import Groups
-from skep.core.messages import Messages
-from skep.core.pipelines import Pipelines
-from skep.core.queues import Queues
-from skep.core.traces import Traces
+from skep.client.resources.async_dead_letters import AsyncDeadLetters
+from skep.client.resources.async_groups import AsyncGroups
+from skep.client.resources.async_maintenance import AsyncMaintenance
+from skep.client.resources.async_messages import AsyncMessages
+from skep.client.resources.async_pipelines import AsyncPipelines
+from skep.client.resources.async_queues import AsyncQueues
+from skep.client.resources.async_traces import AsyncTraces
+from skep.core.admin.dead_letter import DeadLetters
+from skep.core.admin.group import Groups
+from skep.core.admin.message import Messages
+from skep.core.admin.pipeline_run import Pipelines
+from skep.core.admin.queue import Queues
+from skep.core.admin.trace import Traces
 from skep.model.queue import QueueOptions
 from skep.settings import Settings
 from skep.wire.paths import DEFAULT_URL

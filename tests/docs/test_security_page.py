@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from skep.http.access import ROLES
-from skep.http.keys import read_keys
-from skep.http.tokens import Expected, OneKey, Tokens, from_secret
+from skep.http.auth.api_key import read_keys
+from skep.http.auth.jwt import Expected, OneKey, Tokens, from_secret
+from skep.http.auth.principal import ROLES
 from skep.settings import Settings
 from tests.http.signing import SECRET, base64url, sign_parts
 

@@ -19,13 +19,13 @@ from skep import (
     Transaction,
     Verdict,
 )
-from skep.client.connection import Request, post
+from skep.client.request import Request, post
 from skep.errors import LeaseLost, OutcomeUnknown, SkepError
 from skep.model.address import partition_id
 from skep.model.dead_letter import FailedMessage
 from skep.model.message import Receipt
 from skep.model.operation import Operation as Step
-from skep.wire.ack import AckBatchBody, Acked, AckItem
+from skep.wire.message.ack import AckBatchBody, Acked, AckItem
 from skep.wire.paths import API
 from tests.faults.history import (
     Invocation,

@@ -17,7 +17,7 @@ import pytest
 from skep import Ack, AsyncClient, Delivery, Draft, Push
 from skep.errors import LeaseLost, SkepError
 from skep.model.lease_id import worker_id_of
-from skep.model.names import LeaseId
+from skep.model.name import LeaseId
 from skep.wire import paths
 from tests.faults.checker import check
 from tests.faults.clients import LEASE_SECONDS, SOURCE, TARGET, Consumer, Producer, audit

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from skep import AsyncClient, Broker, Draft
-from skep.core.journal import Selection
+from skep.core.journal.journal import Selection
 from skep.errors import OutcomeUnknown, SkepError
 from skep.model.change import Applied, Change, IdempotencyKey
 from skep.model.operation import Push, Transaction

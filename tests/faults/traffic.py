@@ -20,11 +20,11 @@ import httpx
 import msgspec
 
 from skep import AsyncClient, Delivery, Draft
-from skep.client.connection import post
+from skep.client.request import post
 from skep.client.retry import Retry
 from skep.model.message import Receipt
 from skep.wire import paths
-from skep.wire.push import PushBody, PushResult, from_drafts, to_receipts
+from skep.wire.message.push import PushBody, PushResult, from_drafts, to_receipts
 from tests.faults.clients import SOURCE, TARGET, Consumer, Copier, Producer, audit
 from tests.faults.history import Invocation, Operation, Recorder, Return, read
 from tests.faults.load import PATIENT

@@ -6,10 +6,10 @@ from random import Random
 from typing import Any
 
 from skep import Ack, Delivery, Draft, Push
-from skep.client.connection import post
+from skep.client.request import post
 from skep.errors import OutcomeUnknown, SkepError, Unavailable
 from skep.model.address import partition_id
-from skep.wire.ack import AckBatchBody, Acked, AckItem
+from skep.wire.message.ack import AckBatchBody, Acked, AckItem
 from skep.wire.paths import API
 from tests.faults.clients import Hopping
 from tests.faults.history import Invocation, Recorder, Return

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from skep.model.names import to_datetime
+from skep.model.name import to_datetime
 from tests.fuzz import content as looking, messages, operating, together
 from tests.fuzz.judge import Judge
 from tests.fuzz.operation import Fault, Operation, Plain, Step, World, outcome

@@ -5,20 +5,20 @@ from random import Random
 from typing import Any, Self
 
 from skep import Ack, Draft, Push, Verdict
-from skep.client.connection import post
+from skep.client.request import post
 from skep.model.address import partition_id
 from skep.model.operation import Operation as Part, Status
-from skep.wire.ack import WIRE_STATUS, AckBatchBody, AckBody, Acked, AckItem
-from skep.wire.paths import API, TRANSACTION
-from skep.wire.problem import from_problem
-from skep.wire.push import from_drafts
-from skep.wire.transaction import (
+from skep.wire.message.ack import WIRE_STATUS, AckBatchBody, AckBody, Acked, AckItem
+from skep.wire.message.push import from_drafts
+from skep.wire.message.transaction import (
     AckOperation,
     PushOperation,
     TransactionAnswer,
     TransactionBody,
     WireOperation,
 )
+from skep.wire.paths import API, TRANSACTION
+from skep.wire.problem import from_problem
 from tests.fuzz.operation import (
     Held,
     Operation,

@@ -11,7 +11,7 @@ import httpx
 from skep import Broker, Delivery, KeyRing, Limits
 from skep.client.retry import Retry
 from skep.http.app import App
-from skep.http.auth import OpenDoor
+from skep.http.auth.authenticator import OpenDoor
 from skep.http.routes import all_routes
 from skep.store.memory import MemoryStore
 from skep.store.protocol import Store

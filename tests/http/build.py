@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 
 from skep import Broker
-from skep.http.access import ANYBODY, Permission, Principal
 from skep.http.app import App
+from skep.http.auth.principal import ANYBODY, Permission, Principal
 from skep.http.routes import all_routes
-from skep.model.names import to_datetime
+from skep.model.name import to_datetime
 from skep.testing.clock import ManualClock
 
 HERE = "http://localhost:6632"

@@ -11,8 +11,8 @@ from uvicorn.server import ServerState
 
 from skep.http.body_budget import BodyBudget
 from skep.http.limits import DoorLimits
-from skep.http.protocol import DoorProtocol
 from skep.http.rejection import RejectionLog
+from skep.http.uvicorn_protocol import DoorProtocol
 from tests.broker.build import turn
 
 PATIENCE = 10

@@ -8,7 +8,7 @@ import httpx
 
 from skep import Broker
 from skep.http.app import App
-from skep.http.auth import OpenDoor
+from skep.http.auth.authenticator import OpenDoor
 from skep.http.routes import all_routes
 from skep.http.routing import Route
 from skep.store.open import open_store

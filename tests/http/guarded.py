@@ -7,7 +7,7 @@ import httpx
 
 from skep import Broker
 from skep.http.app import App
-from skep.http.auth import build_authenticator
+from skep.http.auth.authenticator import build_authenticator
 from skep.http.routes import all_routes
 from skep.http.routing import Route
 from skep.settings import Settings

@@ -8,11 +8,11 @@ from uuid import UUID
 from msgspec import to_builtins
 
 from skep import Broker, Draft
-from skep.core.journal import Selection
-from skep.http.access import Permission
+from skep.core.journal.journal import Selection
+from skep.http.auth.principal import Permission
 from skep.http.routing import Route
 from skep.model.address import partition_id
-from skep.model.staged import Rows
+from skep.model.sink import Rows
 from tests.broker.build import a_run, lease_of, pop
 from tests.http.signing import ALICE
 

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generat
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import OKPAlgorithm, RSAAlgorithm
 
-from skep.model.names import SECOND
+from skep.model.name import SECOND
 from skep.testing.clock import NOON, ManualClock
 
 SECRET = "a secret of the tests that has enough bytes"

@@ -7,7 +7,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from skep.http.access import Principal
+from skep.http.auth.principal import Principal
 from skep.model.address import partition_id
 from tests.http.guarded import knock
 from tests.http.place import Place

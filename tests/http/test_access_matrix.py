@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from skep.http.access import ROLES, Permission
-from skep.http.routes.asked import asked_queue
+from skep.http.auth.principal import ROLES, Permission
+from skep.http.routes.lookup import asked_queue
 from skep.http.routing import Route
 from tests.broker.build import drafts, finish, pop_all, start
 from tests.http.examples import EXAMPLES, WITHOUT_QUEUE

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from skep import Broker
-from skep.http.access import Permission
+from skep.http.auth.principal import Permission
 from skep.testing.clock import ManualClock
 from tests.broker.build import finish, long_poll
 from tests.http.build import Client, at, somebody

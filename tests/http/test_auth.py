@@ -9,15 +9,15 @@ import httpx
 import pytest
 
 from skep import Broker
-from skep.http import auth
-from skep.http.access import ANYBODY, NOBODY, Permission
 from skep.http.app import App
-from skep.http.auth import GuardedDoor, OpenDoor
-from skep.http.call import Call, Reply
-from skep.http.key_file import add_key, revoke_key
-from skep.http.keys import CHECK_SECONDS, ApiKeys, NewKey, create_key
+from skep.http.auth import authenticator as auth
+from skep.http.auth.api_key import CHECK_SECONDS, ApiKeys, NewKey, create_key
+from skep.http.auth.api_key_file import add_key, revoke_key
+from skep.http.auth.authenticator import GuardedDoor, OpenDoor
+from skep.http.auth.jwt import Expected, OneKey, Tokens, VerifyingKey, from_secret
+from skep.http.auth.principal import ANYBODY, NOBODY, Permission
+from skep.http.request import Call, Reply
 from skep.http.routing import Route, no_queue
-from skep.http.tokens import Expected, OneKey, Tokens, VerifyingKey, from_secret
 from skep.testing.clock import ManualClock
 from tests.http.guarded import knock, make_app
 from tests.http.provider import URL, Provider

@@ -10,7 +10,7 @@ import skep
 from skep import AsyncClient, Draft
 from skep.errors import Conflict, Invalid
 from skep.http.app import App
-from skep.http.auth import OpenDoor
+from skep.http.auth.authenticator import OpenDoor
 from skep.http.routes import all_routes
 
 

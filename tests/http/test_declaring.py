@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from skep.http.access import Permission
-from skep.http.call import Call, Reply
+from skep.http.auth.principal import Permission
+from skep.http.request import Call, Reply
 from skep.http.routes import all_routes
 from skep.http.routing import Route, named_queue, no_queue
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from skep.errors import Invalid
-from skep.http.exposure import check_exposure
+from skep.http.auth.exposure import check_exposure
 from skep.settings import Settings
 from tests.http.signing import SECRET
 

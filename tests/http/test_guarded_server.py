@@ -6,10 +6,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from skep.cli.serve import run
+from skep.cli.commands.serve import run
 from skep.errors import Invalid
-from skep.http.key_file import add_key
-from skep.http.keys import create_key
+from skep.http.auth.api_key import create_key
+from skep.http.auth.api_key_file import add_key
 from skep.settings import Settings
 from tests.serving import ServerProcess
 

@@ -6,7 +6,7 @@ import pytest
 
 from skep import Broker
 from skep.errors import StoreFailed
-from skep.http.access import Permission
+from skep.http.auth.principal import Permission
 from skep.model.change import Change, Commit
 from skep.store.memory import MemoryStore
 from skep.testing.clock import ManualClock

@@ -8,14 +8,8 @@ from typing import Any
 import pytest
 
 from skep.errors import Invalid, Unauthenticated, Unavailable
-from skep.http.jwks import (
-    FRESH_SECONDS,
-    MAX_BYTES,
-    RETRY_SECONDS,
-    PublishedKeys,
-    check_url,
-)
-from skep.http.tokens import Expected, Tokens
+from skep.http.auth.jwks import FRESH_SECONDS, MAX_BYTES, RETRY_SECONDS, PublishedKeys, check_url
+from skep.http.auth.jwt import Expected, Tokens
 from skep.testing.clock import ManualClock
 from tests.http.provider import URL, Provider, endless, once
 from tests.http.signing import (

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from skep.errors import Conflict, Invalid, NotFound, Unauthenticated
-from skep.http.access import Permission
-from skep.http.key_file import add_key, revoke_key
-from skep.http.keys import CHECK_SECONDS, ApiKeys, NewKey, create_key, read_keys
+from skep.http.auth.api_key import CHECK_SECONDS, ApiKeys, NewKey, create_key, read_keys
+from skep.http.auth.api_key_file import add_key, revoke_key
+from skep.http.auth.principal import Permission
 from skep.testing.clock import ManualClock
 from tests.http.signing import seconds
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from skep.core import fairness
+from skep.core.aio import slicing as fairness
 from skep.errors import Invalid
 from skep.http import large_body
 from skep.http.codec import decode_body
@@ -15,10 +15,10 @@ from skep.http.limits import MB
 from skep.http.routes import all_routes
 from skep.http.routing import Route
 from skep.wire.body import MAX_ELEMENTS
-from skep.wire.dead_letter import MAX_NUMBERS, LetterChoice
-from skep.wire.push import PushBody
-from skep.wire.stream import CycleBody
-from skep.wire.transaction import TransactionBody
+from skep.wire.message.dead_letter import MAX_NUMBERS, LetterChoice
+from skep.wire.message.push import PushBody
+from skep.wire.message.stream_query import CycleBody
+from skep.wire.message.transaction import TransactionBody
 from tests.http.build import Client
 
 ID = "00000000-0000-8000-8000-000000000001"

@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from skep.http.call import Call
+from skep.http.request import Call
 from skep.http.routes import all_routes
 from tests.http.build import Client
 

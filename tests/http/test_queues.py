@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from skep import Broker, QueueOptions
-from skep.http.access import Permission
-from skep.wire.queue import WireOptions
+from skep.http.auth.principal import Permission
+from skep.wire.admin.queue import WireOptions
 from tests.http.build import Client, somebody
 
 OPTIONS = {

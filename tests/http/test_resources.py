@@ -2,7 +2,7 @@
 
 import pytest
 
-from skep.http.access import Permission
+from skep.http.auth.principal import Permission
 from skep.testing.clock import ManualClock
 from tests.broker.build import turn
 from tests.http.build import Client, at, somebody

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from skep.http.access import Permission
+from skep.http.auth.principal import Permission
 from skep.http.openapi import document
 from skep.http.routes import all_routes
 from skep.http.routing import Route

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from skep.errors import Invalid
-from skep.http.auth import GuardedDoor, OpenDoor, build_authenticator
-from skep.http.key_file import add_key
-from skep.http.keys import create_key
+from skep.http.auth.api_key import create_key
+from skep.http.auth.api_key_file import add_key
+from skep.http.auth.authenticator import GuardedDoor, OpenDoor, build_authenticator
 from skep.model.quota import Quota
 from skep.settings import Settings
 from tests.http.signing import ED25519, SECRET, write_pem

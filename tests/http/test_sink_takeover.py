@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from skep.http.key_file import add_key
-from skep.http.keys import create_key
+from skep.http.auth.api_key import create_key
+from skep.http.auth.api_key_file import add_key
 from tests.databases import databases
 from tests.http.arrow import to_stream
 from tests.http.signing import SECRET, sign

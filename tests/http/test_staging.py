@@ -10,8 +10,8 @@ import pytest
 
 from skep import Broker
 from skep.errors import Invalid
-from skep.http.access import Permission
-from skep.wire.arrow import to_rows
+from skep.http.auth.principal import Permission
+from skep.wire.journal.arrow_reader import to_rows
 from tests.broker.staged import kept, payloads
 from tests.http.arrow import bomb, shared, table_stream, to_stream
 from tests.http.build import Client, somebody

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from skep import Broker
-from skep.http.access import Permission
+from skep.http.auth.principal import Permission
 from skep.testing.clock import ManualClock
-from skep.wire.status_queue import to_words
+from skep.wire.stats.status_queue import to_words
 from tests.http.build import Client, at, somebody
 
 STATUS = "/api/v1/status"

@@ -15,8 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
 from hypothesis import given, strategies as st
 
 from skep.errors import Invalid, Unauthenticated
-from skep.http.access import Permission
-from skep.http.tokens import (
+from skep.http.auth.jwt import (
     MAX_BYTES,
     Expected,
     OneKey,
@@ -26,6 +25,7 @@ from skep.http.tokens import (
     from_pem,
     from_secret,
 )
+from skep.http.auth.principal import Permission
 from skep.testing.clock import ManualClock
 from tests.http.signing import (
     ED25519,

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from skep.http.access import Permission
+from skep.http.auth.principal import Permission
 from skep.model.address import message_id, partition_id
 from skep.testing.clock import ManualClock
 from tests.http.build import Client, at, somebody

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from skep.http.key_file import add_key
-from skep.http.keys import create_key
+from skep.http.auth.api_key import create_key
+from skep.http.auth.api_key_file import add_key
 from tests.http.raw import ITEM, Raw, exchange, get, megabytes, push, request, statuses
 from tests.serving import ServerProcess
 

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from skep import Broker
-from skep.http.key_file import add_key, revoke_key
-from skep.http.keys import create_key
+from skep.http.auth.api_key import create_key
+from skep.http.auth.api_key_file import add_key, revoke_key
 from tests.client.serving import ReadyServer
 from tests.http.raw import ITEM, Raw, exchange, get, push, request, statuses
 from tests.serving import ServerProcess

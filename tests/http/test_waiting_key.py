@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from skep import Broker, Draft
-from skep.http.key_file import add_key, revoke_key
-from skep.http.keys import CHECK_SECONDS, NewKey, create_key
+from skep.http.auth.api_key import CHECK_SECONDS, NewKey, create_key
+from skep.http.auth.api_key_file import add_key, revoke_key
 from skep.testing.clock import ManualClock
 from tests.broker.build import turn
 from tests.http.guarded import knock, make_app

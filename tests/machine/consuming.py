@@ -9,7 +9,7 @@ from hypothesis.stateful import precondition, rule
 from skep import Delivery
 from skep.errors import MessageNotFound
 from skep.model.address import message_id
-from skep.model.names import to_datetime
+from skep.model.name import to_datetime
 from skep.model.stats import PartitionStats
 from tests.machine.comparing import QUEUE, lags_of
 from tests.machine.place import SECOND

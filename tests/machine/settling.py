@@ -8,7 +8,7 @@ from hypothesis.stateful import precondition, rule
 
 from skep import Delivery, Message, Settlement, Verdict
 from skep.errors import LeaseLost
-from skep.model.names import from_datetime
+from skep.model.name import from_datetime
 from skep.model.operation import Status
 from tests.machine.model import Lost, Reports
 from tests.machine.place import SECOND, Place, Report, Settled

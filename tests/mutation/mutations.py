@@ -56,7 +56,7 @@ MUTATIONS = (
         MACHINE,
         (
             Change(
-                "core/ack.py",
+                "core/rules/ack.py",
                 "    cursor, acked = ranges.advance(state.cursor, state.acked)\n",
                 "    cursor = max([state.cursor, *(stop for _, stop in state.acked)])\n"
                 "    acked = ranges.advance(cursor, state.acked)[1]\n",
@@ -90,7 +90,7 @@ MUTATIONS = (
         STALE,
         (
             Change(
-                "store/round.py",
+                "store/commit/evaluation.py",
                 "        elif current.version != version or current.token != token:\n"
                 "            return Stale()\n",
                 "",
@@ -102,7 +102,7 @@ MUTATIONS = (
         MACHINE,
         (
             Change(
-                "store/round.py",
+                "store/commit/evaluation.py",
                 "earlier = known.get(chosen) if chosen is not None else None",
                 "earlier: Offset | None = None",
             ),
@@ -113,12 +113,12 @@ MUTATIONS = (
         MACHINE,
         (
             Change(
-                "core/transact.py",
+                "core/transaction/transaction.py",
                 "        earlier = await self._store.find_outcome(key)\n",
                 "        earlier = None\n",
             ),
             Change(
-                "store/round.py",
+                "store/commit/evaluation.py",
                 "            if earlier:\n                return earlier.answer(change.key)\n",
                 "",
             ),
@@ -129,7 +129,7 @@ MUTATIONS = (
         ORDER,
         (
             Change(
-                "store/tail.py",
+                "store/commit/partition_tail.py",
                 "list(range(first, self.end))",
                 "list(range(self.partition.end, self.partition.end + self.end - first))",
             ),
@@ -140,7 +140,7 @@ MUTATIONS = (
         MACHINE,
         (
             Change(
-                "core/claim.py",
+                "core/consume/partition_lease.py",
                 "messages = [m for m in found if",
                 "messages = [m for m in sorted(found, key=lambda m: m.created_at)[::-1] if",
             ),
@@ -151,7 +151,7 @@ MUTATIONS = (
         SYNC,
         (
             Change(
-                "core/take.py",
+                "core/consume/delivery.py",
                 "            return await asyncio.shield(submitted)\n",
                 "            return Applied()\n",
             ),
@@ -162,7 +162,7 @@ MUTATIONS = (
         MACHINE,
         (
             Change(
-                "store/round.py",
+                "store/commit/evaluation.py",
                 "            self._give_up(given_up)\n",
                 "            pass\n",
             ),
@@ -188,7 +188,7 @@ MUTATIONS = (
         "::test_an_update_that_is_based_on_another_write_of_the_same_version_is_stale",
         (
             Change(
-                "store/round.py",
+                "store/commit/evaluation.py",
                 "        elif current.version != version or current.token != token:\n",
                 "        elif current.version != version:\n",
             ),
@@ -199,7 +199,7 @@ MUTATIONS = (
         "tests/store/test_consumer.py::test_an_update_under_a_lease_needs_that_very_lease",
         (
             Change(
-                "store/round.py",
+                "store/commit/evaluation.py",
                 "return None if lease and lease.id == update.lease else Expired()",
                 "return None if lease else Expired()",
             ),
@@ -209,8 +209,10 @@ MUTATIONS = (
         "the configuration that a push relied on is not compared",
         SERVERS + "what_is_pushed_after_encryption_was_enabled_elsewhere_is_encrypted",
         (
-            Change("store/postgres/queries/write.sql", " AND q.version = a.version\n", "\n"),
-            Change("store/round.py", "if version != basis.version:", "if version is None:"),
+            Change("store/postgres/queries/commit_write.sql", " AND q.version = a.version\n", "\n"),
+            Change(
+                "store/commit/evaluation.py", "if version != basis.version:", "if version is None:"
+            ),
         ),
     ),
     Mutation(
@@ -218,7 +220,7 @@ MUTATIONS = (
         SERVERS + "a_queue_never_takes_more_than_fits_from_both_servers_together",
         (
             Change(
-                "store/round.py",
+                "store/commit/evaluation.py",
                 "return pushed + capacity.messages <= capacity.total",
                 "return pushed >= 0",
             ),
@@ -229,12 +231,12 @@ MUTATIONS = (
         SERVERS + "maintenance_keeps_the_order_of_a_producer_that_alternates",
         (
             Change(
-                "store/postgres/queries/write.sql",
+                "store/postgres/queries/commit_write.sql",
                 "        AND NOT EXISTS (SELECT FROM present))::integer;",
                 "        )::integer;",
             ),
             Change(
-                "store/round.py",
+                "store/commit/evaluation.py",
                 "            if self._entry_version(at.space, at.key) != at.version:\n"
                 "                return False\n",
                 "            self._entry_version(at.space, at.key)\n",
@@ -246,7 +248,7 @@ MUTATIONS = (
         SERVERS + "a_transaction_that_another_server_applies_meanwhile_gets_its_answer",
         (
             Change(
-                "core/transact.py",
+                "core/transaction/transaction.py",
                 "            except (Conflict, NotFound):\n",
                 "            except ZeroDivisionError:\n",
             ),
@@ -257,7 +259,7 @@ MUTATIONS = (
         SERVERS + "what_is_read_after_a_commit_elsewhere_includes_it",
         (
             Change(
-                "core/following.py",
+                "core/cluster/peer_sync.py",
                 "        if not self._store.has_peers:\n            return\n",
                 "        return\n",
             ),
@@ -268,7 +270,7 @@ MUTATIONS = (
         SERVERS + "a_queue_that_is_created_again_is_another_queue_at_every_server",
         (
             Change(
-                "core/catalogue.py",
+                "core/state/catalogue.py",
                 "            found = self.by_number.get(stored.number)\n            if found",
                 "            found = self.queues.get(stored.name)\n            if found",
             ),
@@ -279,7 +281,7 @@ MUTATIONS = (
         SERVERS + "events_that_were_deleted_unheard_are_noticed_on_the_own_lane_too",
         (
             Change(
-                "store/postgres/news.py",
+                "store/postgres/peer_feed.py",
                 "        if any(row[1] > known.get(row[0], 0) + 1 for row in events):\n"
                 "            return None\n",
                 "",
@@ -291,7 +293,7 @@ MUTATIONS = (
         RELOAD + "numbers_of_a_large_queue_are_complete_after_a_failover",
         (
             Change(
-                "core/following.py",
+                "core/cluster/peer_sync.py",
                 "            if self._catalogue.is_loaded(queue):\n                return\n",
                 "            return\n",
             ),
@@ -300,14 +302,14 @@ MUTATIONS = (
     Mutation(
         "a pop does not wait for partitions that are not loaded",
         RELOAD + "a_partition_that_is_not_loaded_again_yet_is_popped_after_a_failover",
-        (Change("core/catalogue.py", "group.queue.loaded and not group.starting", "True"),),
+        (Change("core/state/catalogue.py", "group.queue.loaded and not group.starting", "True"),),
     ),
     Mutation(
         "every push of a transaction is compared with all pushes before it",
         WORK,
         (
             Change(
-                "core/transact.py",
+                "core/transaction/transaction.py",
                 "        yield batch, before.get(batch.queue, 0)\n",
                 "        yield batch, sum(size for name, size in before.items()"
                 " if name == batch.queue)\n",
@@ -317,14 +319,20 @@ MUTATIONS = (
     Mutation(
         "what a commit has appended is counted again for every queue with a limit",
         WORK,
-        (Change("store/round.py", "        if self._added is None:\n", "        if True:\n"),),
+        (
+            Change(
+                "store/commit/evaluation.py",
+                "        if self._added is None:\n",
+                "        if True:\n",
+            ),
+        ),
     ),
     Mutation(
         "a page of partitions that could not be read is not read again",
         LOADING + "a_page_that_could_not_be_read_is_read_again",
         (
             Change(
-                "core/loader.py",
+                "core/state/loader.py",
                 "                    await asyncio.sleep(_RETRY_SECONDS)\n",
                 "                    return\n",
             ),
@@ -335,7 +343,7 @@ MUTATIONS = (
         LOADING + "a_queue_that_cannot_be_read_does_not_keep_others_from_being_loaded",
         (
             Change(
-                "core/loader.py",
+                "core/state/loader.py",
                 "            self._places[item] = self._places.pop(item)\n",
                 "",
             ),
@@ -346,7 +354,7 @@ MUTATIONS = (
         LOADING + "a_pop_that_waited_for_a_partition_to_be_loaded_is_authorized_again",
         (
             Change(
-                "core/pop.py",
+                "core/consume/pop.py",
                 "        if not waiting.closed:\n            await _authorize",
                 "        if request.wait and not waiting.closed:\n            await _authorize",
             ),
@@ -357,7 +365,7 @@ MUTATIONS = (
         LOADING + "a_first_contact_that_waited_until_all_is_loaded_is_authorized_again",
         (
             Change(
-                "core/pop.py",
+                "core/consume/pop.py",
                 "        if has_waited:\n            await _authorize(request)\n",
                 "",
             ),
@@ -367,8 +375,10 @@ MUTATIONS = (
         "a pop of a new group does not wait while its first cursors are being applied",
         LOADING + "nothing_is_decided_on_cursors_of_a_new_group_that_are_not_known_yet",
         (
-            Change("core/groups.py", " or known.starting else", " else"),
-            Change("core/catalogue.py", " and not group.starting and group not", " and group not"),
+            Change("core/admin/group.py", " or known.starting else", " else"),
+            Change(
+                "core/state/catalogue.py", " and not group.starting and group not", " and group not"
+            ),
         ),
     ),
     Mutation(
@@ -376,7 +386,7 @@ MUTATIONS = (
         LOADING + "nothing_is_decided_on_cursors_of_a_new_group_that_are_not_known_yet",
         (
             Change(
-                "core/catalogue.py",
+                "core/state/catalogue.py",
                 "                group = self.add_group(queue, subscription, starting=True)",
                 "                group = self.add_group(queue, subscription)",
             ),
@@ -386,14 +396,16 @@ MUTATIONS = (
         "an ack waits until everything is loaded although another server told of its lease",
         TWO_SERVERS
         + "an_ack_of_what_another_server_leased_does_not_wait_until_everything_is_loaded",
-        (Change("core/following.py", "        await self._load_leased(news)\n", ""),),
+        (Change("core/cluster/peer_sync.py", "        await self._load_leased(news)\n", ""),),
     ),
     Mutation(
         "what another server does while a page is read is forgotten",
         TWO_SERVERS + "what_another_server_does_while_a_page_is_read_is_known_afterwards",
         (
             Change(
-                "core/catalogue.py", "            self._missed.add(partition)", "            pass"
+                "core/state/catalogue.py",
+                "            self._missed.add(partition)",
+                "            pass",
             ),
         ),
     ),
@@ -402,7 +414,9 @@ MUTATIONS = (
         LOADING + "a_push_to_a_stored_partition_that_is_not_loaded_keeps_the_cursors_in_it",
         (
             Change(
-                "core/catalogue.py", "            if not queue.loaded:\n", "            if False:\n"
+                "core/state/catalogue.py",
+                "            if not queue.loaded:\n",
+                "            if False:\n",
             ),
         ),
     ),
@@ -410,7 +424,7 @@ MUTATIONS = (
         Mutation(
             f"a client that reads slowly is disconnected: {what}",
             SLOW + "reads_slowly_but_steadily_stays_connected",
-            (Change("http/protocol.py", old, new),),
+            (Change("http/uvicorn_protocol.py", old, new),),
         )
         for what, old, new in (
             ("a megabyte is no progress", " or unread <= self._unread_bytes - MB", ""),
@@ -425,7 +439,7 @@ MUTATIONS = (
         Mutation(
             f"a client that does not read stays connected: {what}",
             SLOW + test,
-            (Change("http/protocol.py", old, new),),
+            (Change("http/uvicorn_protocol.py", old, new),),
         )
         for what, test, old, new in (
             (
@@ -444,7 +458,9 @@ MUTATIONS = (
     ),
     *(
         Mutation(
-            f"unfinished bodies: {what}", BODIES + test, (Change("http/protocol.py", *change),)
+            f"unfinished bodies: {what}",
+            BODIES + test,
+            (Change("http/uvicorn_protocol.py", *change),),
         )
         for what, test, *change in (
             (
@@ -485,7 +501,7 @@ MUTATIONS = (
             DELETION + "polls_of_a_queue_that_could_not_be_deleted_go_on",
             (
                 Change(
-                    "core/known.py",
+                    "core/state/registry.py",
                     "        self.undrop(queue.config.number)\n"
                     "        self.waiting.wake_all(queue.config.name)\n"
                     "        self.waiting.wake_all(ANY_QUEUE)\n",
@@ -501,14 +517,14 @@ MUTATIONS = (
     Mutation(
         "a queue that is being deleted is taken for one that does not exist",
         DELETION + "a_pop_in_a_queue_that_could_not_be_deleted_starts_where_it_asked_to",
-        (Change("core/pop.py", " or queue in self._catalogue.deleting", ""),),
+        (Change("core/consume/pop.py", " or queue in self._catalogue.deleting", ""),),
     ),
     Mutation(
         "a group is forgotten before it is deleted",
         DELETION + "a_poll_of_a_group_that_could_not_be_deleted_goes_on_where_it_was",
         (
             Change(
-                "core/catalogue.py",
+                "core/state/catalogue.py",
                 "        await self._store.delete_group(group.queue.config.number, group.name)\n"
                 "        if not group.removed:\n"
                 "            self.drop_group(group)\n",
@@ -522,7 +538,7 @@ MUTATIONS = (
         TWO_SERVERS + "what_happened_elsewhere_to_a_queue_that_could_not_be_deleted_is_known",
         (
             Change(
-                "core/catalogue.py",
+                "core/state/catalogue.py",
                 "                    self.outdated.add(queue.config.number)\n",
                 "                    pass\n",
             ),
@@ -531,10 +547,12 @@ MUTATIONS = (
     Mutation(
         "a queue that could not be read is taken for one that is gone",
         TWO_SERVERS + "a_queue_of_another_server_that_could_not_be_read_is_read_again",
-        (Change("core/catalogue.py", "                self.undrop(config.number)\n", ""),),
+        (Change("core/state/catalogue.py", "                self.undrop(config.number)\n", ""),),
     ),
     *(
-        Mutation(f"pages of other sites: {what}", OTHER_SITES, (Change("http/origin.py", *change),))
+        Mutation(
+            f"pages of other sites: {what}", OTHER_SITES, (Change("http/auth/cors.py", *change),)
+        )
         for what, *change in (
             (
                 "the Referer is not looked at",
@@ -553,7 +571,7 @@ MUTATIONS = (
     Mutation(
         "chunks without bytes do not count against the quota",
         QUOTA + "chunks_without_bytes_count_too",
-        (Change("core/staged_bytes.py", "return max(size, MIN_CHUNK_BYTES)", "return size"),),
+        (Change("core/sink/staged_bytes.py", "return max(size, MIN_CHUNK_BYTES)", "return size"),),
     ),
     *(
         Mutation(
@@ -561,6 +579,6 @@ MUTATIONS = (
             QUOTA + "counts_of_many_principals_are_forgotten",
             (Change(file, FORGET, ""),),
         )
-        for file in ("core/quota.py", "core/staged_bytes.py")
+        for file in ("core/state/quota.py", "core/sink/staged_bytes.py")
     ),
 )

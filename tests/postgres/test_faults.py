@@ -9,7 +9,7 @@ from skep import Broker
 from skep.errors import Closed, Conflict, NotFound, OutcomeUnknown, Unavailable
 from skep.model.change import Applied, Change, Gone
 from skep.model.consumer import Consumer
-from skep.store.postgres.database import split_url
+from skep.store.postgres.connections import split_url
 from skep.store.postgres.sql import QUERIES
 from skep.store.postgres.store import PostgresStore
 from tests.broker.build import drafts, payloads as delivered, pop, turn

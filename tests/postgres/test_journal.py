@@ -6,8 +6,8 @@ import asyncpg
 import pytest
 
 from skep import Broker
-from skep.core.journal import Selection
-from skep.core.journal_reading import Some
+from skep.core.journal.journal import Selection
+from skep.core.journal.scan import Some
 from skep.errors import PositionMismatch, QueueNotFound
 from skep.model.journal import Range
 from skep.store.postgres.store import PostgresStore

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from skep import Broker, Draft
-from skep.model.names import QUEUE_MODE
+from skep.model.name import QUEUE_MODE
 from tests.broker.build import drafts, pop
 
 TRACE = UUID("00112233-4455-6677-8899-aabbccddeeff")

@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from skep.errors import Corrupted
-from skep.store.postgres import ownerless
+from skep.store.postgres import orphan as ownerless
 from skep.store.postgres.store import PostgresStore
 from tests.broker.build import drafts, make_broker, payloads, pop
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from skep import Broker, Draft
-from skep.core import catalogue
+from skep.core.state import catalogue
 from skep.store.postgres.store import PostgresStore
 from tests.broker.build import PATIENCE, payloads
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from skep import Broker
-from skep.model.names import QUEUE_MODE
+from skep.model.name import QUEUE_MODE
 from skep.model.queue import Queue
+from skep.store.postgres.nul_text import from_text, to_text
 from skep.store.postgres.sql import QUERIES
 from skep.store.postgres.store import PostgresStore
-from skep.store.postgres.text import from_text, to_text
 from tests.broker.build import drafts, pop
 from tests.store.build import entries, make_partition, make_queue, push_ids
 

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from skep import Broker
-from skep.model.names import SECOND
+from skep.model.name import SECOND
 from skep.store.postgres.clock import DatabaseClock
 from skep.store.postgres.store import PostgresStore
 from tests.broker.build import drafts, payloads, pop

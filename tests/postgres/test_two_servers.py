@@ -7,8 +7,8 @@ import asyncpg
 import pytest
 
 from skep import Broker, Draft
-from skep.core import fairness
-from skep.core.loader import PAGE
+from skep.core.aio import slicing as fairness
+from skep.core.state.loader import PAGE
 from skep.errors import LeaseLost, OutcomeUnknown, QueueNotFound, Unavailable
 from skep.model.consumer import Consumer
 from skep.model.queue import Subscription

@@ -12,7 +12,7 @@ from pathlib import Path
 from skep.errors import OutcomeUnknown, SkepError
 from skep.model.change import Applied
 from skep.model.queue import Queue
-from skep.store.rocksdb import keys, syncer
+from skep.store.rocksdb import keys, wal_sync as syncer
 from tests.rocksdb.build import (
     count_numbers,
     everything,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from skep import Broker
 from skep.http.app import App
-from skep.http.auth import OpenDoor
+from skep.http.auth.authenticator import OpenDoor
 from skep.http.routes import all_routes
 from skep.http.server import Address, Server
 from skep.store.rocksdb.store import RocksStore

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from skep.errors import Corrupted
 from skep.model.segment import Columns, Segment
-from skep.store.rocksdb import columns, keys
+from skep.store.rocksdb import keys, segment_codec as columns
 
 numbers = st.integers(0, 2**58)
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)

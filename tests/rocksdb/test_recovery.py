@@ -8,8 +8,8 @@ import pytest
 
 from skep.errors import Corrupted, StoreFailed
 from skep.model.change import Change
+from skep.store.commit.evaluation import Round
 from skep.store.rocksdb.store import RocksStore
-from skep.store.round import Round
 from tests.rocksdb.build import count_numbers, number, open_store, push_numbers, start
 from tests.rocksdb.files import copy, log_of
 from tests.rocksdb.process import run_child

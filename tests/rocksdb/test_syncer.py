@@ -6,7 +6,7 @@ from time import perf_counter
 
 import pytest
 
-from skep.store.rocksdb.syncer import FAST, Syncer
+from skep.store.rocksdb.wal_sync import FAST, Syncer
 
 
 class Disk:

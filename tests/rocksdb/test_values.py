@@ -10,11 +10,11 @@ from skep.errors import Corrupted
 from skep.model.change import Appended, Applied
 from skep.model.consumer import Consumer, Failure, Lease
 from skep.model.dead_letter import DeadLetter
-from skep.model.names import LeaseId
+from skep.model.name import LeaseId
 from skep.model.queue import Partition, Queue, QueueOptions, Removal, Subscription
 from skep.model.trace import TraceEvent
-from skep.store.rocksdb.values import Decoder, encode
-from skep.store.round import Recorded
+from skep.store.commit.evaluation import Recorded
+from skep.store.rocksdb.record_codec import Decoder, encode
 
 numbers = st.integers(0, 2**63 - 1)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)

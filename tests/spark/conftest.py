@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from skep import Client, Draft
-from skep.cli.shop import Order, Shop, orders_of
+from skep.cli.demo_shop import Order, Shop, orders_of
 from skep.errors import Unavailable
 from skep.model.message import Message
 from skep.spark import session

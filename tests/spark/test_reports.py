@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession, functions as f
 
 from skep import Client
-from skep.cli.shop import Order
+from skep.cli.demo_shop import Order
 from skep.pipelines.steps import analytics as steps
 from skep.pipelines.steps.dead_letters import error_class
 from tests.cli.run import Shell

@@ -19,8 +19,8 @@ from pyspark_skep import (
     read_split,
 )
 from skep import Client, Draft
-from skep.http.key_file import add_key
-from skep.http.keys import create_key
+from skep.http.auth.api_key import create_key
+from skep.http.auth.api_key_file import add_key
 from tests.databases import databases
 from tests.serving import ServerProcess
 from tests.spark.conftest import Push

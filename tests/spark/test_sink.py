@@ -21,7 +21,7 @@ from pyspark_skep import (
     parse_options,
 )
 from skep import Client
-from skep.client.connection import delete
+from skep.client.request import delete
 from skep.wire.paths import application
 from tests.spark.conftest import Push
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skep import Client, Draft
-from skep.cli.pipeline import telling as told
+from skep.cli.pipeline import run_reporter as told
+from skep.cli.pipeline.run_reporter import Teller, telling, this_host, to_told
 from skep.cli.pipeline.status import merged
-from skep.cli.pipeline.telling import Teller, telling, this_host, to_told
 from skep.errors import Unavailable
 from skep.model.pipeline import MAX_TEXT, PipelineRun
 from skep.pipelines.archive import read_archive

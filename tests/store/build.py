@@ -16,7 +16,7 @@ from skep.model.change import (
 )
 from skep.model.consumer import Consumer, Lease, Revision
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
-from skep.model.names import SECOND, Instant, LeaseId, Offset
+from skep.model.name import SECOND, Instant, LeaseId, Offset
 from skep.model.queue import Partition, Queue, Subscription
 from skep.model.segment import Columns, Segment
 from skep.model.trace import TraceEvent

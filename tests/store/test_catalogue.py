@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from skep.model.change import Change, Gone
 from skep.model.consumer import Consumer
-from skep.model.names import SECOND
+from skep.model.name import SECOND
 from skep.model.queue import Partition, Queue, QueueOptions, Subscription
 from skep.store.protocol import Store, StoredConsumer
 from skep.testing.clock import ManualClock

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from skep.model.names import SECOND
+from skep.model.name import SECOND
 from skep.store.clock import Clock
 from skep.testing.clock import ManualClock
 

@@ -18,7 +18,7 @@ from skep.model.change import (
     Stale,
 )
 from skep.model.consumer import Consumer
-from skep.model.names import SECOND
+from skep.model.name import SECOND
 from skep.model.queue import Partition, Queue
 from skep.model.segment import ENCRYPTED
 from skep.store.protocol import Store

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from skep.model.change import Applied, Change, Expired, Gone, Stale
 from skep.model.consumer import Consumer, Failure, Revision
-from skep.model.names import SECOND
+from skep.model.name import SECOND
 from skep.model.queue import Partition, Queue, Subscription
 from skep.store.protocol import Store, StoredConsumer
 from skep.testing.clock import ManualClock

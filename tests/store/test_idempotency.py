@@ -4,7 +4,7 @@ import pytest
 
 from skep.model.change import Applied, Change, Reused, Stale
 from skep.model.consumer import Consumer
-from skep.model.names import SECOND
+from skep.model.name import SECOND
 from skep.model.queue import Partition, Queue
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock

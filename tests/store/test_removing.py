@@ -9,7 +9,7 @@ import pytest
 from skep.model.change import Applied, Change, Gone
 from skep.model.consumer import Consumer
 from skep.model.dead_letter import DeadLetterFilter
-from skep.model.names import SECOND, Offset
+from skep.model.name import SECOND, Offset
 from skep.model.queue import Partition, Queue, Removal, Subscription
 from skep.model.segment import DELETED, ENCRYPTED
 from skep.store.protocol import Store, StoredConsumer, Truncation

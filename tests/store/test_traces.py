@@ -3,7 +3,7 @@
 import pytest
 
 from skep.model.change import Change
-from skep.model.names import SECOND
+from skep.model.name import SECOND
 from skep.model.queue import Partition
 from skep.model.trace import TraceEvent, TraceName
 from skep.store.protocol import Store

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import pytest
 
-from skep.store.moving import Movable
+from skep.store.bulk_load import Movable
 from skep.store.postgres.store import PostgresStore
 from skep.store.rocksdb.store import RocksStore
 from skep.testing.clock import ManualClock

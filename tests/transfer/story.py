@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from skep import Broker, Draft, KeyRing, Push
-from skep.core.shifting import Shift
+from skep.core.transfer.renumber import Shift
 from skep.model.queue import Queue
-from skep.store.moving import Movable
+from skep.store.bulk_load import Movable
 from skep.testing.clock import ManualClock
 from tests.broker.build import make_broker, pop
 from tests.store.build import NO_LIMIT, letters, unfold

@@ -3,11 +3,11 @@
 import pytest
 
 from skep import Draft, Push
-from skep.core import copying
-from skep.core.transfer import Moved, Transfer, prepare
+from skep.core.transfer import queue_copy as copying
+from skep.core.transfer.transfer import Moved, Transfer, prepare
 from skep.errors import Conflict, Invalid, QueueNotFound
 from skep.model.queue import Queue
-from skep.store.moving import Load, Movable
+from skep.store.bulk_load import Load, Movable
 from skep.testing.clock import ManualClock
 from tests.broker.build import make_broker, payloads, pop, pop_all
 from tests.store.build import crowd, push

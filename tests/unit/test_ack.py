@@ -5,12 +5,12 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import given, strategies as st
 
-from skep.core import lease as leases
-from skep.core.ack import MAX_ERROR, RETRIES_EXHAUSTED, Settled, complete_all, settle
+from skep.core.rules import lease as leases
+from skep.core.rules.ack import MAX_ERROR, RETRIES_EXHAUSTED, Settled, complete_all, settle
 from skep.errors import Invalid
 from skep.model import ranges
 from skep.model.consumer import Consumer, Failure
-from skep.model.names import SECOND, LeaseId, Offset
+from skep.model.name import SECOND, LeaseId, Offset
 from skep.model.operation import Verdict
 from skep.model.queue import QueueOptions
 

@@ -5,7 +5,7 @@ from itertools import accumulate
 
 from hypothesis import given, strategies as st
 
-from skep.core.ages import Ages, completed
+from skep.core.rules.latency import Ages, completed
 from skep.model import ranges
 from skep.model.consumer import Consumer
 from skep.model.latency import bucket_of

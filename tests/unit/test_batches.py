@@ -7,9 +7,9 @@ from hypothesis import given, strategies as st
 
 from skep.model.journal import Range, Run, Step
 from skep.model.segment import Columns, Segment
-from skep.store.rocksdb import columns, keys
-from skep.wire.batches import Writer
-from skep.wire.journal import ReadBody
+from skep.store.rocksdb import keys, segment_codec as columns
+from skep.wire.journal.arrow_writer import Writer
+from skep.wire.journal.journal import ReadBody
 
 payloads = st.lists(st.binary(max_size=5), min_size=1, max_size=40)
 ids = st.none() | st.text("abc", min_size=1, max_size=3)

@@ -1,7 +1,7 @@
 """What time it is for who removes things, when somebody sets the clock."""
 
 from skep.core.sweeper import LEAP, Cautious
-from skep.model.names import SECOND
+from skep.model.name import SECOND
 from skep.store.clock import SystemClock
 from skep.testing.clock import ManualClock
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from skep.model.names import MILLISECOND, SECOND
+from skep.model.name import MILLISECOND, SECOND
 from skep.store.clock import SystemClock
 from skep.testing.clock import NOON, ManualClock
 

@@ -3,7 +3,7 @@
 import pytest
 
 from skep.model.consumer import Consumer, Lease
-from skep.model.names import LeaseId
+from skep.model.name import LeaseId
 
 LEASE = Lease(LeaseId("a"), granted_at=0, expires_at=10)
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from skep.core.eligibility import due_at, too_late, visible, waited_too_long
+from skep.core.rules.eligibility import due_at, too_late, visible, waited_too_long
 from skep.model.consumer import Consumer, Lease
-from skep.model.names import SECOND, LeaseId
+from skep.model.name import SECOND, LeaseId
 from skep.model.queue import QueueOptions
 from skep.model.segment import Columns, Segment
 

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from skep.core.encryption import VERSION, KeyRing, place_of
+from skep.core.log.encryption import VERSION, KeyRing, place_of
 from skep.errors import DecryptionFailed, EncryptionUnavailable, Invalid
 
 KEY = bytes(range(32))

@@ -1,6 +1,6 @@
 """How old what waits is, when appends of several servers are heard of in another order."""
 
-from skep.core.state import GroupState, PartitionState, QueueState
+from skep.core.state.queue_state import GroupState, PartitionState, QueueState
 from skep.model.consumer import Consumer
 from skep.model.queue import Partition, Queue, Subscription
 

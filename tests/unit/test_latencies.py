@@ -1,7 +1,7 @@
 """Latencies in memory, by the minute."""
 
-from skep.core.latencies import MAX_MINUTES, Latencies, Place
-from skep.core.metrics import MINUTE, OTHERS
+from skep.core.metrics.counters import MINUTE, OTHERS
+from skep.core.metrics.latency_window import MAX_MINUTES, Latencies, Place
 from skep.testing.clock import NOON, ManualClock
 
 

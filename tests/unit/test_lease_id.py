@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from skep.model.lease_id import is_bound, new_lease_id, worker_id_of
-from skep.model.names import check_lease_id
+from skep.model.name import check_lease_id
 
 
 def test_an_id_is_bound_to_its_principal_and_to_no_other() -> None:

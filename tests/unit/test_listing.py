@@ -3,8 +3,8 @@
 import asyncio
 from random import Random
 
-from skep.core.listing import in_order
-from skep.core.state import QueueState
+from skep.core.state.partition_order import in_order
+from skep.core.state.queue_state import QueueState
 from skep.model.queue import Partition, Queue
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from skep.core.merge import FIRST_PAGE, Merge
+from skep.core.journal.lane_merge import FIRST_PAGE, Merge
 from skep.model.journal import Lanes, Range, SegmentPlace
 from skep.store.memory import MemoryStore
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection
 
-from skep.core.metrics import KEPT_MINUTES, MINUTE, Metrics
-from skep.model.names import Instant
+from skep.core.metrics.counters import KEPT_MINUTES, MINUTE, Metrics
+from skep.model.name import Instant
 from skep.testing.clock import NOON, ManualClock
 
 

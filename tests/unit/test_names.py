@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from skep.errors import Invalid
-from skep.model.names import (
+from skep.model.name import (
     check_count,
     check_lease_id,
     check_name,

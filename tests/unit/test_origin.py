@@ -3,7 +3,7 @@
 import pytest
 
 from skep.errors import Forbidden
-from skep.http.origin import Origins
+from skep.http.auth.cors import Origins
 
 HOST = b"localhost:6632"
 ORIGINS = Origins(allowed=frozenset({"https://ops.example"}))

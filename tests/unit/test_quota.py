@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from skep.core import quota, staged_bytes
-from skep.core.quota import Quotas, principal
-from skep.core.staged_bytes import MIN_CHUNK_BYTES, StagedBytes
+from skep.core.sink import staged_bytes
+from skep.core.sink.staged_bytes import MIN_CHUNK_BYTES, StagedBytes
+from skep.core.state import quota
+from skep.core.state.quota import Quotas, principal
 from skep.errors import QuotaExceeded
-from skep.http.access import Principal
+from skep.http.auth.principal import Principal
 from skep.model.quota import Quota
 from skep.store.memory import MemoryStore
 

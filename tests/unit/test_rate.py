@@ -3,8 +3,8 @@
 import pytest
 
 from skep.errors import RateLimited
-from skep.http import rate
-from skep.http.rate import RateLimit
+from skep.http import rate_limit as rate
+from skep.http.rate_limit import RateLimit
 
 
 class Time:

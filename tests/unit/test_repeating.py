@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from skep.core.repeating import Repeating
+from skep.core.aio.periodic_task import Repeating
 from skep.errors import Unavailable
 
 

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from skep.core.retry import JITTER, MAX_DELAY, retry_at
-from skep.model.names import MILLISECOND, SECOND
+from skep.core.rules.retry import JITTER, MAX_DELAY, retry_at
+from skep.model.name import MILLISECOND, SECOND
 from skep.model.queue import QueueOptions
 
 NOW = 1000 * SECOND

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from skep.cli.ending import FAILED, complain
+from skep.cli.exit_code import FAILED, complain
 
 Queue = Annotated[str, typer.Argument(help="The queue.")]
 Group = Annotated[str, typer.Argument(help="The consumer group.")]

@@ -8,14 +8,7 @@ from ssl import SSLContext
 
 import httpx
 
-from skep.client.connection import (
-    Answer,
-    Request,
-    check_url,
-    failure_of,
-    refusal_of,
-    settings_of,
-)
+from skep.client.request import Answer, Request, check_url, failure_of, refusal_of, settings_of
 from skep.client.retry import Attempts, Retry
 from skep.errors import Closed
 

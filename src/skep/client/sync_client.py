@@ -11,19 +11,19 @@ from typing import Self
 
 import httpx
 
-from skep.client.connection import Request, post
-from skep.client.drafts import with_ids
+from skep.client.request import Request, post
+from skep.client.resources.sync_dead_letters import DeadLetters
+from skep.client.resources.sync_groups import Groups
+from skep.client.resources.sync_maintenance import Maintenance
+from skep.client.resources.sync_messages import Messages
+from skep.client.resources.sync_pipelines import Pipelines
+from skep.client.resources.sync_queues import Queues
+from skep.client.resources.sync_traces import Traces
 from skep.client.retry import Retry
 from skep.client.sync_connection import Connection
-from skep.client.sync_dead_letters import DeadLetters
-from skep.client.sync_groups import Groups
-from skep.client.sync_maintenance import Maintenance
-from skep.client.sync_messages import Messages
-from skep.client.sync_pipelines import Pipelines
-from skep.client.sync_queues import Queues
-from skep.client.sync_traces import Traces
+from skep.client.transaction_id import with_ids
 from skep.model.message import Delivery, Draft, Message, Receipt
-from skep.model.names import QUEUE_MODE
+from skep.model.name import QUEUE_MODE
 from skep.model.operation import (
     Operation,
     Settlement,
@@ -35,7 +35,8 @@ from skep.model.operation import (
     verdicts_on,
 )
 from skep.wire import paths
-from skep.wire.ack import (
+from skep.wire.admin.maintenance import BackupAnswer, BackupBody
+from skep.wire.message.ack import (
     ExtendBody,
     Extended,
     SettleBody,
@@ -44,9 +45,8 @@ from skep.wire.ack import (
     from_verdicts,
     to_settle_body,
 )
-from skep.wire.pop import Delivered, Popping, to_delivery
-from skep.wire.problem import from_problem
-from skep.wire.push import (
+from skep.wire.message.pop import Delivered, Popping, to_delivery
+from skep.wire.message.push import (
     PushBody,
     PushResult,
     check_drafts,
@@ -54,13 +54,13 @@ from skep.wire.push import (
     to_receipts,
     to_receipts_of_repetition,
 )
-from skep.wire.system import BackupAnswer, BackupBody
-from skep.wire.transaction import (
+from skep.wire.message.transaction import (
     TransactionAnswer,
     TransactionBody,
     from_operations,
     to_transaction,
 )
+from skep.wire.problem import from_problem
 
 
 class Client:

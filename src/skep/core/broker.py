@@ -8,47 +8,47 @@ from random import Random
 from types import TracebackType
 from typing import Self
 
-from skep.core.addresses import Addresses
-from skep.core.capacity import FillLevel
-from skep.core.catalogue import Catalogue
-from skep.core.claim import Claiming
-from skep.core.committer import Committer
-from skep.core.counting import COUNT_SECONDS, Counting
-from skep.core.dead_letters import DeadLetters
-from skep.core.encryption import KeyRing
-from skep.core.evict import Evicting
-from skep.core.following import Following
-from skep.core.giving_up import GivingUp
-from skep.core.groups import Groups
-from skep.core.insight import Insight
-from skep.core.journal import Journal
-from skep.core.journal_reading import JournalReading
-from skep.core.latency_log import LOOK_SECONDS, LatencyLog
+from skep.core.admin.dead_letter import DeadLetters
+from skep.core.admin.deletion import Remover
+from skep.core.admin.give_up import GivingUp
+from skep.core.admin.group import Groups
+from skep.core.admin.maintenance import Maintenance
+from skep.core.admin.message import Messages
+from skep.core.admin.pipeline_run import Pipelines
+from skep.core.admin.queue import Queues
+from skep.core.admin.trace import Traces
+from skep.core.cluster.maintenance_mode import MaintenanceMode
+from skep.core.cluster.peer_sync import Following
+from skep.core.consume.delivery import Taking
+from skep.core.consume.eviction import Evicting
+from skep.core.consume.held_messages import Addresses
+from skep.core.consume.partition_lease import Claiming
+from skep.core.consume.pop import Popping, PopRequest
+from skep.core.consume.settlement import Settling
+from skep.core.insight.insight import Insight
+from skep.core.journal.journal import Journal
+from skep.core.journal.reader_group import Readers
+from skep.core.journal.scan import JournalReading
 from skep.core.limits import Limits
-from skep.core.maintenance import Maintenance
-from skep.core.messages import Messages
-from skep.core.meter import Meter
-from skep.core.mode import MaintenanceMode
-from skep.core.outbox import Outbox
-from skep.core.pipelines import Pipelines
-from skep.core.pop import Popping, PopRequest
-from skep.core.publishing import Publishing
-from skep.core.push import Batch, Pushing
-from skep.core.queues import Queues
-from skep.core.readers import Readers
-from skep.core.reading import Reading
-from skep.core.remover import Remover
-from skep.core.settle import Settling
-from skep.core.staging import Staging
-from skep.core.streams import Streams
+from skep.core.log.committer import Committer
+from skep.core.log.encryption import KeyRing
+from skep.core.log.segment_reader import Reading
+from skep.core.metrics.commit_meter import Meter
+from skep.core.metrics.latency_history import LOOK_SECONDS, LatencyLog
+from skep.core.produce.capacity import FillLevel
+from skep.core.produce.outbox import Outbox
+from skep.core.produce.push import Batch, Pushing
+from skep.core.sink.publisher import Publishing
+from skep.core.sink.sink import Staging
+from skep.core.state.catalogue import Catalogue
+from skep.core.state.totals_updater import COUNT_SECONDS, Counting
 from skep.core.sweeper import Sweeper
-from skep.core.take import Taking
-from skep.core.traces import Traces
-from skep.core.transact import Transacting, key_of
+from skep.core.transaction.stream_query import Streams
+from skep.core.transaction.transaction import Transacting, key_of
 from skep.errors import Invalid
 from skep.model.change import IdempotencyKey
 from skep.model.message import Delivery, Draft, Message, Receipt
-from skep.model.names import (
+from skep.model.name import (
     QUEUE_MODE,
     LeaseId,
     check_count,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from skep.model.names import check_count
+from skep.model.name import check_count
 
 MB = 1 << 20
 DEFAULT_PAGE = 100

@@ -6,19 +6,19 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from skep.core.catalogue import Catalogue
-from skep.core.evict import Evicting
-from skep.core.fairness import yielding
-from skep.core.following import Following
-from skep.core.latency_log import LatencyLog
-from skep.core.queues import Queues
-from skep.core.readers import Readers
-from skep.core.repeating import report
-from skep.core.staging import Staging
-from skep.core.state import PartitionState, QueueState
+from skep.core.admin.queue import Queues
+from skep.core.aio.periodic_task import report
+from skep.core.aio.slicing import yielding
+from skep.core.cluster.peer_sync import Following
+from skep.core.consume.eviction import Evicting
+from skep.core.journal.reader_group import Readers
+from skep.core.metrics.latency_history import LatencyLog
+from skep.core.sink.sink import Staging
+from skep.core.state.catalogue import Catalogue
+from skep.core.state.queue_state import PartitionState, QueueState
 from skep.errors import Corrupted
 from skep.model.journal import Lanes
-from skep.model.names import SECOND, Instant, Offset
+from skep.model.name import SECOND, Instant, Offset
 from skep.model.queue import QueueOptions
 from skep.store.clock import Clock, SystemClock
 from skep.store.protocol import Store

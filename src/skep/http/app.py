@@ -10,20 +10,20 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any, TypeAlias
 
-from skep.core import quota
 from skep.core.broker import Broker
+from skep.core.state import quota
 from skep.errors import Invalid, QuotaExceeded, RateLimited, SkepError, TooLarge
-from skep.http.access import Permission, Principal
-from skep.http.auth import Authenticator
+from skep.http.auth.authenticator import Authenticator
+from skep.http.auth.cors import Origins
+from skep.http.auth.principal import Permission, Principal
 from skep.http.body_budget import BodyBudget
-from skep.http.call import ANSWER, Call, Headers, Receive, Reply, Scope, Send
 from skep.http.codec import decode_body, decode_query
-from skep.http.door import Door
 from skep.http.large_body import decode_large, is_large
 from skep.http.limits import DoorLimits
-from skep.http.origin import Origins
 from skep.http.problems import as_sent, to_reply
-from skep.http.rate import RateLimit
+from skep.http.process.server_info import Door
+from skep.http.rate_limit import RateLimit
+from skep.http.request import ANSWER, Call, Headers, Receive, Reply, Scope, Send
 from skep.http.routing import Route, Router
 from skep.wire.body import encode
 

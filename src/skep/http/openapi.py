@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from skep.http.access import Permission
+from skep.http.auth.principal import Permission
 from skep.http.routing import Route
 
 _REF = "#/components/schemas/{name}"

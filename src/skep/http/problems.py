@@ -3,9 +3,9 @@
 import math
 
 from skep import errors
-from skep.http.call import Reply
+from skep.http.request import Reply
 from skep.http.routing import Route
-from skep.wire.field import to_field, words_of
+from skep.wire.field_path import to_field, words_of
 from skep.wire.problem import to_problem
 
 STATUS: dict[type[errors.SkepError], int] = {

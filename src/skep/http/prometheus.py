@@ -8,12 +8,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from skep.http.call import Call
+from skep.http.request import Call
 from skep.model.quota import Quota
 from skep.model.stats import GroupLag, QueueSummary
 from skep.model.tally import Tally
-from skep.wire.group import seconds_since
-from skep.wire.throughput import Worker
+from skep.wire.admin.group import seconds_since
+from skep.wire.stats.throughput import Worker
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 

@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 from urllib.parse import unquote_to_bytes
 
 from skep.errors import Forbidden, Invalid
-from skep.http.access import Permission
-from skep.http.call import Call, Reply
+from skep.http.auth.principal import Permission
 from skep.http.codec import MAX_REMEMBERED
 from skep.http.limits import MB
+from skep.http.request import Call, Reply
 
 Handler: TypeAlias = Callable[[Call], Awaitable[Reply]]
 Queues: TypeAlias = Callable[[Call], Iterable[str] | Awaitable[Iterable[str]]]

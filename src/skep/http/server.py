@@ -18,9 +18,9 @@ from skep.core.broker import Broker
 from skep.errors import StoreFailed
 from skep.http.app import App
 from skep.http.limits import DoorLimits
-from skep.http.protocol import DoorProtocol
+from skep.http.process.memory_trim import Relief
 from skep.http.rejection import REPORT_SECONDS
-from skep.http.relief import Relief
+from skep.http.uvicorn_protocol import DoorProtocol
 
 _log = logging.getLogger("skep.server")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)

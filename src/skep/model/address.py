@@ -12,7 +12,7 @@ from functools import lru_cache
 from uuid import UUID
 
 from skep.errors import Invalid
-from skep.model.names import Offset
+from skep.model.name import Offset
 
 MAX_PARTITION = (1 << 58) - 1
 MAX_OFFSET = (1 << 64) - 1

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from skep.model.consumer import Consumer, Revision
-from skep.model.names import LeaseId, Offset
+from skep.model.name import LeaseId, Offset
 from skep.model.segment import Columns, Segment
 from skep.model.trace import TraceEvent
 

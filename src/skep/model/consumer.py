@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from skep.model.names import Instant, LeaseId, Offset
+from skep.model.name import Instant, LeaseId, Offset
 from skep.model.ranges import Ranges
 
 

@@ -6,7 +6,7 @@ from uuid import UUID
 import msgspec
 
 from skep.model.address import message_id
-from skep.model.names import Instant, Offset
+from skep.model.name import Instant, Offset
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):

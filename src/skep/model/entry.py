@@ -3,7 +3,7 @@
 import msgspec
 
 from skep.errors import Invalid
-from skep.model.names import Instant, check_text
+from skep.model.name import Instant, check_text
 
 MAX_KEY_BYTES = 4096
 

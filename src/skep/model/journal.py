@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import msgspec
 
-from skep.model.names import Instant, Offset
+from skep.model.name import Instant, Offset
 from skep.model.segment import Columns, Segment
 
 K = TypeVar("K", bound=Hashable)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from skep.model.names import SECOND, Instant
+from skep.model.name import SECOND, Instant
 
 ERROR = 0.02
 _FACTOR = (1 + ERROR) / (1 - ERROR)

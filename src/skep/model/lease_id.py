@@ -7,7 +7,7 @@ whose lease it is, also after a restart, and nobody else can make an id of it th
 from hashlib import blake2b
 from uuid import uuid4
 
-from skep.model.names import LeaseId
+from skep.model.name import LeaseId
 
 _HALF = len("00000000-0000-4000-")
 

@@ -10,7 +10,7 @@ import msgspec
 from skep.errors import Invalid
 from skep.model.address import message_id, message_text
 from skep.model.change import Appended
-from skep.model.names import DEFAULT_PARTITION, LeaseId, Offset
+from skep.model.name import DEFAULT_PARTITION, LeaseId, Offset
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False):

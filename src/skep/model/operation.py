@@ -9,7 +9,7 @@ import msgspec
 from skep.errors import Invalid
 from skep.model.change import EntryUpdate
 from skep.model.message import Delivery, Draft, Message, Receipt
-from skep.model.names import LeaseId, Offset, check_lease_id, check_text
+from skep.model.name import LeaseId, Offset, check_lease_id, check_text
 
 Status: TypeAlias = Literal["completed", "failed", "retry", "dead_letter"]
 STATUSES = frozenset({"completed", "failed", "retry", "dead_letter"})

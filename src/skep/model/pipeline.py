@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias, get_args
 import msgspec
 
 from skep.errors import Invalid
-from skep.model.names import MAX_NUMBER, check_count, check_name, check_text, from_datetime
+from skep.model.name import MAX_NUMBER, check_count, check_name, check_text, from_datetime
 
 State: TypeAlias = Literal["running", "done", "stopped", "failed", "interrupted"]
 

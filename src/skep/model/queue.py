@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 
 from skep.errors import Invalid
-from skep.model.names import Instant, Offset
+from skep.model.name import Instant, Offset
 
 _YEARS = 10 * 365 * 86_400
 Seconds = Annotated[int, msgspec.Meta(ge=0, le=_YEARS)]

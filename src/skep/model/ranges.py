@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import TypeAlias
 
-from skep.model.names import Offset
+from skep.model.name import Offset
 
 Ranges: TypeAlias = tuple[tuple[Offset, Offset], ...]
 _start = itemgetter(0)

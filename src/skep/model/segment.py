@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from skep.model.names import Instant, Offset
+from skep.model.name import Instant, Offset
 
 ENCRYPTED = 1
 DELETED = 2

@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from skep.model.names import Offset
+from skep.model.name import Offset
 from skep.model.queue import Queue
 
 MessageStatus: TypeAlias = Literal["pending", "processing", "completed", "dead_letter"]

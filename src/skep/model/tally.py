@@ -2,7 +2,7 @@
 
 import msgspec
 
-from skep.model.names import Instant
+from skep.model.name import Instant
 
 
 class Tally(msgspec.Struct, gc=False):

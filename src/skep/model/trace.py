@@ -2,7 +2,7 @@
 
 import msgspec
 
-from skep.model.names import Instant, Offset
+from skep.model.name import Instant, Offset
 
 
 class TraceEvent(msgspec.Struct, frozen=True, kw_only=True):

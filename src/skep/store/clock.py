@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from skep.model.names import SECOND, Instant
+from skep.model.name import SECOND, Instant
 
 
 class Timer(Protocol):

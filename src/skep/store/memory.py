@@ -19,14 +19,14 @@ from skep.model.consumer import Consumer
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
 from skep.model.entry import Entry
 from skep.model.journal import SegmentPlace, place_of
-from skep.model.names import Instant, Offset
+from skep.model.name import Instant, Offset
 from skep.model.queue import Partition, Queue, Removal, Subscription
 from skep.model.segment import Segment, until_enough
 from skep.model.trace import TraceEvent, TraceName
-from skep.store.alone import Alone
 from skep.store.clock import Clock, SystemClock
+from skep.store.commit.evaluation import Recorded, judge
 from skep.store.protocol import GivenUp, StoredConsumer, StoreStats, Truncation
-from skep.store.round import Recorded, judge
+from skep.store.single_server import Alone
 
 _TRUNCATE_STEP = 100
 _PURGE_STEP = 100

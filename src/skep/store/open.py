@@ -4,9 +4,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from skep.errors import Invalid, Unavailable
+from skep.store.bulk_load import Movable
 from skep.store.clock import Clock
 from skep.store.memory import MemoryStore
-from skep.store.moving import Movable
 from skep.store.protocol import Store
 
 

@@ -9,9 +9,9 @@ from skep.model.consumer import Consumer
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
 from skep.model.entry import Entry
 from skep.model.journal import SegmentPlace
-from skep.model.names import Instant, Offset
-from skep.model.news import News
+from skep.model.name import Instant, Offset
 from skep.model.outbox import Enqueued
+from skep.model.peer_event import News
 from skep.model.queue import Partition, Queue, Removal, Subscription
 from skep.model.segment import Segment
 from skep.model.trace import TraceEvent, TraceName

@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Callable
 from itertools import count
 
-from skep.model.names import SECOND, Instant
+from skep.model.name import SECOND, Instant
 
 NOON = 1_893_499_200 * SECOND
 """2030-01-01T12:00Z."""

@@ -11,7 +11,7 @@ import msgspec
 
 from skep import errors
 from skep.errors import Invalid, OutcomeUnknown, QueueFull, SkepError
-from skep.wire.field import to_argument, to_camel, to_snake
+from skep.wire.field_path import to_argument, to_camel, to_snake
 
 _STANDARD = frozenset({"error", "type", "status", "code", "remaining"})
 

@@ -7,16 +7,16 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from skep.cli.pipeline.options import Place
+from skep.cli.pipeline.run_reporter import this_host
 from skep.cli.pipeline.session import open_session
-from skep.cli.pipeline.telling import this_host
-from skep.client.connection import post
+from skep.client.request import post
 from skep.client.sync_client import Client
 from skep.errors import Conflict, SkepError
 from skep.model.pipeline import PipelineRun
 from skep.pipelines.files import Files, LocalFiles, SparkFiles
 from skep.pipelines.output import FilesOf, Owner, check_unowned, claim, has_begun, lock_of
 from skep.pipelines.record import Records, identity_of
-from skep.wire.journal import HeadsAnswer, HeadsBody
+from skep.wire.journal.journal import HeadsAnswer, HeadsBody
 from skep.wire.paths import API
 
 

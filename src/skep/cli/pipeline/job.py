@@ -11,19 +11,19 @@ import typer
 
 from skep.cli import output
 from skep.cli.connect import connect
-from skep.cli.ending import FAILED, complain
+from skep.cli.exit_code import FAILED, complain
 from skep.cli.output import Step
 from skep.cli.pipeline.identity import Asked, identified
 from skep.cli.pipeline.options import Place
+from skep.cli.pipeline.run_reporter import telling
 from skep.cli.pipeline.session import open_session
-from skep.cli.pipeline.telling import telling
-from skep.client.connection import read
+from skep.client.request import read
 from skep.client.sync_client import Client
 from skep.errors import SkepError
 from skep.model.pipeline import PipelineRun
 from skep.pipelines.record import Records, Run, Streams
 from skep.pipelines.source import Source
-from skep.wire.journal import ReaderAnswer
+from skep.wire.journal.journal import ReaderAnswer
 from skep.wire.paths import API, segment
 
 if TYPE_CHECKING:

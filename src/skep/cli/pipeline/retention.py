@@ -9,7 +9,7 @@ import typer
 from skep.cli import output
 from skep.cli.pipeline.job import Job
 from skep.cli.pipeline.options import seconds_of
-from skep.client.connection import post, put, read
+from skep.client.request import post, put, read
 from skep.client.sync_client import Client
 from skep.errors import Conflict, Corrupted, NotFound, OutcomeUnknown, Unavailable
 from skep.model.journal import Position
@@ -17,7 +17,7 @@ from skep.model.queue import Queue
 from skep.pipelines.output import FilesOf, positions
 from skep.pipelines.source import EVERY_QUEUE
 from skep.wire.body import raw
-from skep.wire.journal import BeginAnswer, BeginBody, MoveBody, ReaderAnswer
+from skep.wire.journal.journal import BeginAnswer, BeginBody, MoveBody, ReaderAnswer
 from skep.wire.paths import API, segment
 
 if TYPE_CHECKING:

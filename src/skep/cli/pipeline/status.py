@@ -8,7 +8,7 @@ from skep.cli import output
 from skep.cli.connect import DEFAULT_URL, Token, Url, connect
 from skep.cli.options import Json
 from skep.cli.pipeline.job import lag_of
-from skep.cli.pipeline.telling import this_host, to_told
+from skep.cli.pipeline.run_reporter import this_host, to_told
 from skep.errors import SkepError
 from skep.model.pipeline import PipelineRun
 from skep.pipelines.record import Records, Run

@@ -3,24 +3,24 @@
 from pathlib import Path
 
 from skep.http.routes import (
-    about,
     ack,
     analytics,
     backup,
     dead_letters,
+    docs as about,
     groups,
     health,
     journal,
+    maintenance as system,
     messages,
     pipelines,
     pop,
     push,
     queues,
     resources,
-    staging,
+    sink as staging,
     status,
-    streams,
-    system,
+    stream_query as streams,
     traces,
     transaction,
 )

@@ -5,14 +5,14 @@ from typing import Any
 
 from skep.core.broker import Broker
 from skep.errors import Invalid, LeaseLost
-from skep.http.access import Permission, not_yours
-from skep.http.call import Call, Reply
+from skep.http.auth.principal import Permission, not_yours
 from skep.http.limits import ANY_SIZE
+from skep.http.request import Call, Reply
 from skep.http.routing import Route
 from skep.model.address import partition_of
-from skep.model.names import LeaseId, Offset, check_lease_id
+from skep.model.name import LeaseId, Offset, check_lease_id
 from skep.model.operation import Settlement, Status, Verdict
-from skep.wire.ack import (
+from skep.wire.message.ack import (
     STATUS,
     AckBatchBody,
     AckBody,

@@ -1,14 +1,16 @@
 """What happened, over time."""
 
-from skep.http.access import Permission
-from skep.http.call import Call, Reply
-from skep.http.routes.asked import asked_queue
-from skep.http.routes.span import counted, now, queues, window, workers
+from skep.http.auth.principal import Permission
+from skep.http.process.usage import usage_now
+from skep.http.request import Call, Reply
+from skep.http.routes.lookup import asked_queue
+from skep.http.routes.time_window import counted, now, queues, window, workers
 from skep.http.routing import get, no_queue
-from skep.http.usage import usage_now
-from skep.model.names import to_datetime
+from skep.model.name import to_datetime
 from skep.model.tally import Bucket, Tally
-from skep.wire.analytics import (
+from skep.wire.admin.group import seconds_since
+from skep.wire.admin.retention import Retention, to_retention
+from skep.wire.stats.analytics import (
     INTERVALS,
     Analytics,
     AnalyticsQuery,
@@ -32,10 +34,8 @@ from skep.wire.analytics import (
     to_summary,
     to_top_queue,
 )
-from skep.wire.group import seconds_since
-from skep.wire.retention import Retention, to_retention
-from skep.wire.throughput import to_point
-from skep.wire.window import Window, WindowQuery
+from skep.wire.stats.throughput import to_point
+from skep.wire.stats.time_window import Window, WindowQuery
 
 TOP = 10
 

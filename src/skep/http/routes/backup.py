@@ -4,10 +4,10 @@ from functools import partial
 from pathlib import Path
 
 from skep.errors import Conflict, Invalid
-from skep.http.access import Permission
-from skep.http.call import Call, Reply
+from skep.http.auth.principal import Permission
+from skep.http.request import Call, Reply
 from skep.http.routing import Route, every_queue
-from skep.wire.system import BackupAnswer, BackupBody
+from skep.wire.admin.maintenance import BackupAnswer, BackupBody
 
 
 async def backup(directory: Path | None, call: Call) -> Reply:

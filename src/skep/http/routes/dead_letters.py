@@ -1,11 +1,11 @@
 """Dead letters: looking at them, sending them back, throwing them away."""
 
-from skep.core.letters import LetterFilter
-from skep.http.access import Permission
-from skep.http.call import Call, Reply
-from skep.http.routes.asked import asked_queue, asked_queues
+from skep.core.insight.dead_letter_browser import LetterFilter
+from skep.http.auth.principal import Permission
+from skep.http.request import Call, Reply
+from skep.http.routes.lookup import asked_queue, asked_queues
 from skep.http.routing import delete, get, named_queue, post
-from skep.wire.dead_letter import (
+from skep.wire.message.dead_letter import (
     DeletedLetters,
     LetterChoice,
     LetterChoiceQuery,
@@ -19,7 +19,7 @@ from skep.wire.dead_letter import (
     to_number,
     to_replayed,
 )
-from skep.wire.listing import Pagination, in_utc
+from skep.wire.pagination import Pagination, in_utc
 
 
 async def letters(call: Call) -> Reply:

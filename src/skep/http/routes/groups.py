@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from skep.core.fairness import yielding
-from skep.core.readers import Reader
+from skep.core.aio.slicing import yielding
+from skep.core.journal.reader_group import Reader
 from skep.errors import Conflict, Invalid
-from skep.http.access import Permission
-from skep.http.call import Call, Reply
+from skep.http.auth.principal import Permission
+from skep.http.request import Call, Reply
 from skep.http.routing import delete, get, named_queue, no_queue, post
-from skep.model.names import to_datetime
-from skep.wire.group import (
+from skep.model.name import to_datetime
+from skep.wire.admin.group import (
     DeletedGroup,
     DeleteGroupQuery,
     GroupQuery,
@@ -28,7 +28,7 @@ from skep.wire.group import (
     to_lagging_row,
     to_target,
 )
-from skep.wire.listing import in_utc
+from skep.wire.pagination import in_utc
 
 
 async def groups(call: Call) -> Reply:

@@ -4,13 +4,13 @@ import asyncio
 
 from skep.errors import SkepError
 from skep.http import prometheus
-from skep.http.access import Permission
-from skep.http.call import Call, Reply
-from skep.http.routes.span import now, workers
+from skep.http.auth.principal import Permission
+from skep.http.process.usage import usage_now
+from skep.http.request import Call, Reply
+from skep.http.routes.time_window import now, workers
 from skep.http.routing import get, no_queue
-from skep.http.usage import usage_now
-from skep.wire.health import Alive, Health, MetricsAnswer, Rate, Ready, to_cpu, to_memory
-from skep.wire.status_queue import to_words
+from skep.wire.stats.health import Alive, Health, MetricsAnswer, Rate, Ready, to_cpu, to_memory
+from skep.wire.stats.status_queue import to_words
 
 PATIENCE = 2.0
 """Seconds after which a store that does not answer counts as broken."""

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from skep.core.journal import Selection
-from skep.core.journal_reading import Some
-from skep.core.readers import At, Reader, Start
+from skep.core.journal.journal import Selection
+from skep.core.journal.reader_group import At, Reader, Start
+from skep.core.journal.scan import Some
 from skep.errors import Invalid, NotFound, OutcomeUnknown, SkepError, Unavailable
-from skep.http.access import Permission, not_yours
-from skep.http.call import Call, Reply
+from skep.http.auth.principal import Permission, not_yours
 from skep.http.limits import MB
 from skep.http.problems import status_of
+from skep.http.request import Call, Reply
 from skep.http.routing import Route, no_queue, post
 from skep.model.journal import Position, Step, behind
-from skep.model.names import MILLISECOND, check_count
-from skep.wire.journal import (
+from skep.model.name import MILLISECOND, check_count
+from skep.wire.journal.journal import (
     BeginAnswer,
     BeginBody,
     HeadsAnswer,
@@ -30,7 +30,7 @@ from skep.wire.journal import (
 )
 
 if TYPE_CHECKING:
-    from skep.wire.batches import Writer
+    from skep.wire.journal.arrow_writer import Writer
 
 ARROW = "application/vnd.apache.arrow.stream"
 MAX_BATCH_ROWS = 100_000
@@ -89,7 +89,7 @@ async def _stream(body: ReadBody, steps: AsyncIterator[Step]) -> AsyncGenerator[
 
 def _writer(body: ReadBody) -> "Writer":
     # Here and not above: it costs a second and eighty megabytes, and most servers never need it.
-    from skep.wire.batches import Writer
+    from skep.wire.journal.arrow_writer import Writer
 
     return Writer(body)
 

@@ -2,11 +2,11 @@
 
 from datetime import timedelta
 
-from skep.core.browse import MessageFilter
+from skep.core.insight.message_browser import MessageFilter
 from skep.errors import Conflict
-from skep.http.access import Permission
-from skep.http.call import Call, Reply
-from skep.http.routes.asked import (
+from skep.http.auth.principal import Permission
+from skep.http.request import Call, Reply
+from skep.http.routes.lookup import (
     asked_queue,
     asked_queues,
     message_in_path,
@@ -16,10 +16,9 @@ from skep.http.routes.asked import (
 from skep.http.routing import delete, get, post
 from skep.model.address import partition_id
 from skep.model.dead_letter import FailedMessage
-from skep.model.names import to_datetime
-from skep.model.view import MessageView
-from skep.wire.listing import in_utc
-from skep.wire.message import (
+from skep.model.message_view import MessageView
+from skep.model.name import to_datetime
+from skep.wire.message.message import (
     DeletedMessage,
     GiveUpBody,
     GroupBody,
@@ -32,6 +31,7 @@ from skep.wire.message import (
     to_message_detail,
     to_mode,
 )
+from skep.wire.pagination import in_utc
 
 RECENT = timedelta(hours=1)
 """How far back a list goes that is not asked to go further."""

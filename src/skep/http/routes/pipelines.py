@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from skep.errors import NotFound
-from skep.http.access import Permission, Principal, not_yours
-from skep.http.call import Call, Reply
+from skep.http.auth.principal import Permission, Principal, not_yours
+from skep.http.request import Call, Reply
 from skep.http.routing import Route, delete, every_queue, get, no_queue
 from skep.model.pipeline import PipelineRun
-from skep.wire.pipeline import (
+from skep.wire.admin.pipeline_run import (
     DeletedPipeline,
     PipelineBody,
     PipelineRow,

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from skep.errors import Invalid
-from skep.http.access import Permission
-from skep.http.call import Call, Reply
+from skep.http.auth.principal import Permission
+from skep.http.request import Call, Reply
 from skep.http.routing import Route, every_queue, named_queue
 from skep.model.message import Delivery
-from skep.model.names import QUEUE_MODE
-from skep.wire.pop import MAX_TIMEOUT, PausedAnswer, PopAnswer, PopQuery, to_answer
+from skep.model.name import QUEUE_MODE
+from skep.wire.message.pop import MAX_TIMEOUT, PausedAnswer, PopAnswer, PopQuery, to_answer
 
 _NEW = frozenset({"new", "new-only"})
 

@@ -3,13 +3,21 @@
 from collections.abc import Iterable, Sequence
 
 from skep.errors import InMaintenance, Invalid
-from skep.http.access import Permission
-from skep.http.call import Call, Reply
+from skep.http.auth.principal import Permission
 from skep.http.limits import ANY_SIZE
+from skep.http.request import Call, Reply
 from skep.http.routing import Route
 from skep.model.message import Draft
 from skep.model.operation import Push
-from skep.wire.push import Buffered, PushBody, Pushed, PushItem, to_answer, to_drafts, to_pushed
+from skep.wire.message.push import (
+    Buffered,
+    PushBody,
+    Pushed,
+    PushItem,
+    to_answer,
+    to_drafts,
+    to_pushed,
+)
 
 
 async def push(call: Call) -> Reply:

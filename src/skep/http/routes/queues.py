@@ -1,11 +1,11 @@
 """Configuring, deleting and clearing queues."""
 
 from skep.errors import QueueNotFound
-from skep.http.access import Permission
-from skep.http.call import Call, Reply
+from skep.http.auth.principal import Permission
+from skep.http.request import Call, Reply
 from skep.http.routing import delete, get, named_queue, post
 from skep.model.address import queue_id
-from skep.wire.queue import (
+from skep.wire.admin.queue import (
     Cleared,
     ClearQuery,
     ConfigureBody,
@@ -14,7 +14,7 @@ from skep.wire.queue import (
     to_configured,
     to_options,
 )
-from skep.wire.retention import Removals, RemovalsQuery, from_removals
+from skep.wire.admin.retention import Removals, RemovalsQuery, from_removals
 
 
 async def configure(call: Call) -> Reply:

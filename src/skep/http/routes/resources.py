@@ -4,15 +4,16 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
-from skep.core.fairness import yielding
-from skep.http.access import Permission
-from skep.http.call import Call, Reply
-from skep.http.routes.asked import asked_queue, asked_queues
+from skep.core.aio.slicing import yielding
+from skep.http.auth.principal import Permission
+from skep.http.request import Call, Reply
+from skep.http.routes.lookup import asked_queue, asked_queues
 from skep.http.routing import get, named_queue, no_queue
-from skep.model.names import to_datetime
+from skep.model.name import to_datetime
 from skep.model.queue import Queue
 from skep.model.stats import Counts, GroupLag, QueueSummary
-from skep.wire.resource import (
+from skep.wire.stats.counts import PartitionsPage, to_counts
+from skep.wire.stats.resource import (
     DepthAnswer,
     DepthQuery,
     LagSpread,
@@ -35,7 +36,6 @@ from skep.wire.resource import (
     to_row,
     to_spread,
 )
-from skep.wire.summary import PartitionsPage, to_counts
 
 SECOND = timedelta(seconds=1)
 

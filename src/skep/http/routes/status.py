@@ -1,18 +1,19 @@
 """What is there now, and what happened lately."""
 
-from skep.core.browse import MessageFilter
-from skep.core.fairness import yielding
+from skep.core.aio.slicing import yielding
+from skep.core.insight.message_browser import MessageFilter
 from skep.errors import PartitionNotFound, Unavailable
-from skep.http.access import Permission
-from skep.http.call import Call, Reply
-from skep.http.routes.asked import asked_queue
-from skep.http.routes.span import counted, now, queues, window, workers
+from skep.http.auth.principal import Permission
+from skep.http.request import Call, Reply
+from skep.http.routes.lookup import asked_queue
+from skep.http.routes.time_window import counted, now, queues, window, workers
 from skep.http.routing import get, named_queue, no_queue, post
 from skep.model.tally import Tally
-from skep.wire.group import seconds_since
-from skep.wire.listing import Pagination, in_utc
-from skep.wire.message import to_message
-from skep.wire.status import (
+from skep.wire.admin.group import seconds_since
+from skep.wire.message.message import to_message
+from skep.wire.pagination import Pagination, in_utc
+from skep.wire.stats.counts import PartitionsPage
+from skep.wire.stats.status import (
     Buffers,
     Refresh,
     Refreshed,
@@ -23,7 +24,7 @@ from skep.wire.status import (
     to_status_messages,
     to_status_queue,
 )
-from skep.wire.status_queue import (
+from skep.wire.stats.status_queue import (
     QueueMessages,
     StatusMessagesQuery,
     StatusQueueDetail,
@@ -33,9 +34,8 @@ from skep.wire.status_queue import (
     to_status_partition,
     to_status_row,
 )
-from skep.wire.summary import PartitionsPage
-from skep.wire.throughput import to_point
-from skep.wire.window import WindowQuery
+from skep.wire.stats.throughput import to_point
+from skep.wire.stats.time_window import WindowQuery
 
 
 async def status(call: Call) -> Reply:

@@ -4,17 +4,15 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from skep.errors import Invalid
-from skep.http.access import Permission, not_yours
-from skep.http.call import Call, Reply
+from skep.http.auth.principal import Permission, not_yours
 from skep.http.limits import ANY_SIZE
-from skep.http.routes.asked import find_message, message_in_path, queue_of_partition
+from skep.http.request import Call, Reply
+from skep.http.routes.lookup import find_message, message_in_path, queue_of_partition
 from skep.http.routing import get, no_queue, post
 from skep.model.address import partition_of
-from skep.model.names import to_datetime
-from skep.wire.listing import Pagination
-from skep.wire.message import to_message
-from skep.wire.payload import from_wire
-from skep.wire.trace import (
+from skep.model.name import to_datetime
+from skep.wire.message.message import to_message
+from skep.wire.message.trace import (
     FIELDS,
     MessageEvents,
     NamedEvents,
@@ -29,6 +27,8 @@ from skep.wire.trace import (
     to_name_row,
     to_named_event,
 )
+from skep.wire.pagination import Pagination
+from skep.wire.payload import from_wire
 
 
 async def record(call: Call) -> Reply:

@@ -6,23 +6,22 @@ from uuid import UUID, uuid4
 
 import msgspec
 
-from skep.core.transact import fingerprint_of
+from skep.core.transaction.transaction import fingerprint_of
 from skep.errors import Conflict, Invalid, KeyReused, LeaseLost, NotFound, SkepError
-from skep.http.access import Permission
-from skep.http.call import Call, Reply
+from skep.http.auth.principal import Permission
 from skep.http.limits import ANY_SIZE
 from skep.http.problems import status_of
+from skep.http.request import Call, Reply
 from skep.http.routes.ack import queues_of, queues_of_lease
-from skep.http.routes.plan import Plan, add_acks, items_of, plan_pushes
+from skep.http.routes.transaction_plan import Plan, add_acks, items_of, plan_pushes
 from skep.http.routing import Route
 from skep.model.address import partition_id
 from skep.model.change import IdempotencyKey
 from skep.model.message import Receipt
-from skep.model.names import LeaseId, Offset, check_lease_id, check_transaction_id
+from skep.model.name import LeaseId, Offset, check_lease_id, check_transaction_id
 from skep.model.operation import Push, Transaction
-from skep.wire.ack import to_settled
-from skep.wire.problem import to_problem
-from skep.wire.transaction import (
+from skep.wire.message.ack import to_settled
+from skep.wire.message.transaction import (
     AckOperation,
     ExtendOperation,
     OperationResult,
@@ -32,6 +31,7 @@ from skep.wire.transaction import (
     TransactionBody,
     WireOperation,
 )
+from skep.wire.problem import to_problem
 
 
 class _Memo(msgspec.Struct, frozen=True, array_like=True):

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 import asyncpg
 
 from skep.errors import Unavailable
-from skep.model.news import Happened
+from skep.model.peer_event import Happened
 from skep.model.queue import Partition, Queue, Subscription
 from skep.store.postgres import rows
-from skep.store.postgres.news import NewsRows
+from skep.store.postgres.peer_feed import NewsRows
 from skep.store.postgres.sql import QUERIES
 from skep.store.protocol import StoredConsumer
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from skep.model.names import SECOND, Instant
+from skep.model.name import SECOND, Instant
 from skep.store.clock import SystemClock, Timer
 
 

@@ -1,11 +1,11 @@
 """Segments and the journal in PostgreSQL."""
 
 from skep.model.journal import Range, SegmentPlace
-from skep.model.names import MAX_NUMBER, Instant, Offset
+from skep.model.name import MAX_NUMBER, Instant, Offset
 from skep.model.segment import Segment
 from skep.store.postgres.catalogue import CatalogueRows
+from skep.store.postgres.nul_text import hash_of
 from skep.store.postgres.rows import to_segment
-from skep.store.postgres.text import hash_of
 
 
 class LogRows(CatalogueRows):

@@ -5,9 +5,9 @@ from collections.abc import Collection
 import asyncpg
 
 from skep.model.outbox import Enqueued
-from skep.store.postgres.opening import Opening
+from skep.store.postgres.nul_text import to_text
+from skep.store.postgres.session import Opening
 from skep.store.postgres.sql import QUERIES
-from skep.store.postgres.text import to_text
 
 
 class OutboxRows(Opening):

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import asyncpg
 
-from skep.store.postgres.database import Database
+from skep.store.postgres.connections import Database
 from skep.store.postgres.sql import QUERIES
 
 ROWS = 1000

@@ -9,12 +9,13 @@ from skep.model.change import Applied
 from skep.model.consumer import Consumer, Failure, Lease
 from skep.model.dead_letter import DeadLetter
 from skep.model.entry import Entry
-from skep.model.names import LeaseId
+from skep.model.name import LeaseId
 from skep.model.queue import Partition, Queue, QueueOptions, Removal, Subscription
 from skep.model.ranges import Ranges
 from skep.model.segment import Columns, Segment
 from skep.model.trace import TraceEvent
-from skep.store.postgres.text import (
+from skep.store.commit.evaluation import Recorded
+from skep.store.postgres.nul_text import (
     from_label,
     from_text,
     from_texts,
@@ -23,7 +24,6 @@ from skep.store.postgres.text import (
     to_text,
     to_texts,
 )
-from skep.store.round import Recorded
 
 
 class Row(Protocol):

@@ -10,15 +10,15 @@ import asyncpg
 from skep.errors import Invalid, OutcomeUnknown
 from skep.model.change import Applied, Change, Commit
 from skep.store.clock import Clock
-from skep.store.postgres.looking import look
-from skep.store.postgres.moving import MovingRows
-from skep.store.postgres.news import encode, happened_in, tell
+from skep.store.commit.evaluation import judge
+from skep.store.postgres.bulk_load import MovingRows
+from skep.store.postgres.commit.fast_path import Recent, write_at_once
+from skep.store.postgres.commit.read import look
+from skep.store.postgres.commit.write import write
 from skep.store.postgres.outbox import OutboxRows
-from skep.store.postgres.recent import Recent, write_at_once
+from skep.store.postgres.peer_feed import encode, happened_in, tell
 from skep.store.postgres.sql import QUERIES
-from skep.store.postgres.writing import write
 from skep.store.protocol import StoreStats
-from skep.store.round import judge
 
 
 class PostgresStore(MovingRows, OutboxRows):

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import asyncpg
 
-from skep.store.postgres.failing import (
+from skep.store.postgres.driver_errors import (
     DRIVER,
     LOST,
     RACES,

@@ -11,12 +11,12 @@ import msgspec
 from rocksdict import WriteBatch
 
 from skep.model.consumer import Consumer
-from skep.model.names import Offset
+from skep.model.name import Offset
 from skep.model.queue import Partition, Queue, Subscription
 from skep.store.protocol import StoredConsumer
 from skep.store.rocksdb import keys
-from skep.store.rocksdb.rows import Rows
-from skep.store.rocksdb.values import Decoder, encode
+from skep.store.rocksdb.context import Rows
+from skep.store.rocksdb.record_codec import Decoder, encode
 
 _queue = Decoder(Queue)
 _partition = Decoder(Partition)

@@ -22,7 +22,8 @@ from skep.errors import (
     Unavailable,
 )
 from skep.store.protocol import Gauge
-from skep.store.rocksdb.guard import (
+from skep.store.rocksdb.directory_lock import DirectoryLock
+from skep.store.rocksdb.integrity import (
     ADVICE,
     Synced,
     check_logs,
@@ -32,10 +33,9 @@ from skep.store.rocksdb.guard import (
     sync_logs,
 )
 from skep.store.rocksdb.keys import about
-from skep.store.rocksdb.lock import DirectoryLock
 from skep.store.rocksdb.options import database_options, segment_options
-from skep.store.rocksdb.pressure import gauges_of
-from skep.store.rocksdb.syncer import Syncer
+from skep.store.rocksdb.wal_sync import Syncer
+from skep.store.rocksdb.write_pressure import gauges_of
 
 _log = logging.getLogger("skep.store")
 Entries: TypeAlias = Generator[tuple[bytes, bytes], None, None]

@@ -7,9 +7,9 @@ from rocksdict import WriteBatch
 
 from skep.errors import Corrupted
 from skep.model.journal import SegmentPlace, place_of
-from skep.model.names import Instant, Offset
+from skep.model.name import Instant, Offset
 from skep.model.segment import Segment, until_enough
-from skep.store.rocksdb import columns, keys
+from skep.store.rocksdb import keys, segment_codec as columns
 from skep.store.rocksdb.catalogue import CatalogueRows
 
 

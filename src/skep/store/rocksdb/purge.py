@@ -14,9 +14,9 @@ from rocksdict import WriteBatch
 
 from skep.errors import Corrupted
 from skep.model.trace import TraceEvent
-from skep.store.rocksdb import columns, keys
+from skep.store.rocksdb import keys, segment_codec as columns
 from skep.store.rocksdb.database import Database, Entries
-from skep.store.rocksdb.values import Decoder
+from skep.store.rocksdb.record_codec import Decoder
 
 ROWS = 500
 """Rows removed in one step, and partitions looked at in it: a few milliseconds."""

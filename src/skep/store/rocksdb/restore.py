@@ -6,7 +6,7 @@ from itertools import starmap
 from pathlib import Path
 
 from skep.errors import Invalid
-from skep.store.rocksdb import columns
+from skep.store.rocksdb import segment_codec as columns
 from skep.store.rocksdb.database import Database
 
 

@@ -11,11 +11,11 @@ from skep.errors import StoreStalled
 from skep.model.change import Change, Commit
 from skep.model.queue import Partition
 from skep.model.segment import Segment
+from skep.store.commit.evaluation import Round, judge
 from skep.store.protocol import StoreStats
 from skep.store.rocksdb import keys
-from skep.store.rocksdb.moving import MovingRows
-from skep.store.rocksdb.values import encode
-from skep.store.round import Round, judge
+from skep.store.rocksdb.bulk_load import MovingRows
+from skep.store.rocksdb.record_codec import encode
 
 
 class RocksStore(MovingRows):

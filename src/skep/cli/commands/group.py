@@ -1,0 +1,141 @@
+"""``skep group``: how far consumer groups are, and moving them."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from skep.cli import output
+from skep.cli.connect import DEFAULT_URL, Token, Url, connect
+from skep.cli.options import Group, Json, OnlyPartition, Queue, Yes, confirm
+from skep.model.stats import GroupLag
+from skep.wire.admin.group import Target
+
+app = typer.Typer(no_args_is_help=True)
+
+PLACES: dict[str, Target] = {"beginning": "beginning", "end": "end"}
+To = Annotated[
+    str, typer.Option("--to", help="beginning, end, an offset, or a time such as 2030-01-02T03:04.")
+]
+
+
+@app.command("list")
+def list_groups(
+    queue: Annotated[str | None, typer.Option(help="Only the groups of this queue.")] = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """List the groups of every queue, and how far each is behind."""
+    with connect(url, token) as client:
+        groups = client.groups.list(queue)
+    output.print_list(
+        groups,
+        ("queue", "group", "backlog", "partitions behind", "oldest waits since", "consumers"),
+        [
+            (
+                *(each.queue, each.group, each.backlog, _partitions_behind(each)),
+                *(each.oldest_at, each.members),
+            )
+            for each in groups
+        ],
+        as_json=as_json,
+        empty="there are no groups; a group is there from its first pop on",
+    )
+
+
+def _partitions_behind(group: GroupLag) -> int | None:
+    """None for one that reads as a stream: it is behind in the whole, and in no partition."""
+    return group.partitions_with_backlog or (None if group.backlog else 0)
+
+
+@app.command()
+def lag(
+    queue: Queue,
+    group: Group,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Show where a group is in each partition of a queue, or a stream in each of its lanes."""
+    with connect(url, token) as client:
+        partitions = client.groups.lag(queue, group)
+    output.print_list(
+        partitions,
+        ("partition", "cursor", "end", "backlog", "leased", "last consumed at"),
+        [
+            (
+                *(each.partition, each.cursor, each.end, each.backlog),
+                *(each.leased, each.last_consumed_at),
+            )
+            for each in partitions
+        ],
+        as_json=as_json,
+        empty=f"{queue!r} has no partitions",
+    )
+
+
+@app.command()
+def seek(
+    queue: Queue,
+    group: Group,
+    to: To,
+    partition: OnlyPartition = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Move a group to another place in a queue; its leases end."""
+    target = _target(to)
+    with connect(url, token) as client:
+        moved = client.groups.seek(queue, group, target, partition=partition)
+    _print_moved(moved, as_json=as_json)
+
+
+@app.command()
+def restart(
+    queue: Queue,
+    group: Group,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Move a group back to where it started in a queue; its leases end."""
+    with connect(url, token) as client:
+        moved = client.groups.restart(queue, group)
+    _print_moved(moved, as_json=as_json)
+
+
+@app.command()
+def delete(
+    queue: Queue,
+    group: Group,
+    yes: Yes = False,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Forget a group: its next pop is a first contact with the queue."""
+    confirm(f"Forget how far {group!r} is in {queue!r}?", yes=yes)
+    with connect(url, token) as client:
+        client.groups.delete(queue, group)
+    output.print_done({"deleted": group}, f"{group} is forgotten", as_json=as_json)
+
+
+def _print_moved(partitions: int, *, as_json: bool) -> None:
+    words = f"moved in {partitions} partition{'' if partitions == 1 else 's'}"
+    output.print_done({"partitions": partitions}, words, as_json=as_json)
+
+
+def _target(to: str) -> Target:
+    if to in PLACES:
+        return PLACES[to]
+    if to.isdecimal():
+        return int(to)
+    try:
+        moment = datetime.fromisoformat(to)
+    except ValueError:
+        raise typer.BadParameter(
+            f"--to {to!r} is not beginning, end, an offset or a time"
+        ) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

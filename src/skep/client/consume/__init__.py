@@ -1,0 +1,1 @@
+"""Consuming: polling, lease renewal, settlement, handlers."""

@@ -1,0 +1,1 @@
+"""Producing: many drafts in few requests, in order within a partition."""

@@ -1,0 +1,51 @@
+"""Runs of pipelines that a server knows.
+
+The source of ``sync_pipelines.py``, which ``make sync`` writes.
+"""
+
+from collections.abc import Sequence
+
+from skep.client.async_connection import AsyncConnection
+from skep.client.request import delete, put, read
+from skep.errors import NotFound
+from skep.model.name import check_name
+from skep.model.pipeline import PipelineRun, check_run
+from skep.wire import paths
+from skep.wire.admin.pipeline_run import (
+    DeletedPipeline,
+    PipelineRow,
+    PipelineRows,
+    from_row,
+    from_run,
+)
+
+
+class AsyncPipelines:
+    """What ``Broker.pipelines`` has, over HTTP."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    async def put(self, run: PipelineRun) -> PipelineRun:
+        """Say how far a run is, or how it ended; when that is, the server says."""
+        check_run(run)
+        answer = await self._connection.send(put(paths.pipeline(run.id), from_run(run)))
+        return from_row(answer.decode(PipelineRow))
+
+    async def get(self, identity: str) -> PipelineRun:
+        """What was last said of a run."""
+        answer = await self._connection.send(read(paths.pipeline(check_name("id", identity))))
+        return from_row(answer.decode(PipelineRow))
+
+    async def list(self, *, limit: int = 100, offset: int = 0) -> Sequence[PipelineRun]:
+        """The runs of all machines, the newest first."""
+        request = read(paths.PIPELINES, limit=limit, offset=offset)
+        answer = await self._connection.send(request)
+        return [from_row(row) for row in answer.decode(PipelineRows).pipelines]
+
+    async def delete(self, identity: str) -> None:
+        """Forget a run. One that is still running is back when it is next heard of."""
+        request = delete(paths.pipeline(check_name("id", identity)))
+        answer = await self._connection.send(request)
+        if not answer.decode(DeletedPipeline).existed:
+            raise NotFound(f"there is no run {identity!r} of a pipeline")

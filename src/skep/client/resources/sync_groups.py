@@ -1,0 +1,110 @@
+"""Groups on a server: where they are, and moving them.
+
+Generated from ``async_groups.py``: change that, then ``make sync``.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from skep.client.request import PAGE, delete, post, read
+from skep.client.sync_connection import Connection
+from skep.errors import GroupNotFound, Invalid, NotFound
+from skep.model.name import check_label, check_name, from_datetime
+from skep.model.stats import GroupLag, PartitionLag
+from skep.wire import paths
+from skep.wire.admin.group import (
+    DeletedGroup,
+    GroupPartition,
+    GroupQueue,
+    GroupRow,
+    Resubscribed,
+    Sought,
+    SoughtPartition,
+    SubscriptionBody,
+    Target,
+    from_target,
+    to_group_lag,
+    to_partition_lag,
+)
+
+
+class Groups:
+    """What ``Broker.groups`` has, over HTTP."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def seek(self, queue: str, group: str, to: Target, *, partition: str | None = None) -> int:
+        """Move a group's cursors to the ``beginning``, the ``end``, an offset or a datetime.
+
+        Returns in how many partitions. Leases end, acks beyond the cursor are forgotten.
+        """
+        check_name("queue", queue)
+        check_label("partition", partition)
+        path = paths.seek(check_name("group", group), queue, partition)
+        try:
+            answer = self._connection.send(post(path, from_target(to), repeatable=False))
+        except Invalid as error:
+            # The wire has four fields for what is one argument here.
+            raise Invalid("to", error.reason) from None
+        if partition is None:
+            return answer.decode(Sought).partitions_updated
+        return int(answer.decode(SoughtPartition).updated)
+
+    def restart(self, queue: str, group: str) -> int:
+        """Move a group back to where it started in a queue; return in how many partitions."""
+        check_name("queue", queue)
+        path = paths.group_in_queue(check_name("group", group), queue)
+        answer = self._connection.send(delete(path, deleteMetadata=False))
+        moved = answer.decode(DeletedGroup).deleted_partitions
+        if not moved:
+            # Because there is no partition, or because there is no group?
+            self._partitions(queue, group, 0)
+        return moved
+
+    def resubscribe(self, queue: str, group: str, start: datetime) -> int:
+        """Let a group start at an instant wherever it has not read anything yet.
+
+        Returns in how many partitions that is so. Where it has read it goes on from its cursor,
+        and the record of its first contact with the queue stays as it is.
+        """
+        from_datetime("to", start)
+        path = paths.subscription(check_name("group", group))
+        body = SubscriptionBody(subscription_timestamp=start, queue_name=check_name("queue", queue))
+        answer = self._connection.send(post(path, body, repeatable=False))
+        return answer.decode(Resubscribed).partitions_updated
+
+    def lag(self, queue: str, group: str) -> Sequence[PartitionLag]:
+        """A group's place in each partition of a queue."""
+        found: list[PartitionLag] = []
+        while True:
+            some = self._partitions(queue, group, len(found))
+            found += map(to_partition_lag, some)
+            if len(some) < PAGE:
+                return found
+
+    def delete(self, queue: str, group: str) -> None:
+        """Forget a group; the next pop under its name is a first contact again."""
+        check_name("queue", queue)
+        request = delete(paths.group_in_queue(check_name("group", group), queue))
+        answer = self._connection.send(request)
+        if not answer.decode(DeletedGroup).metadata_deleted:
+            raise GroupNotFound(queue, group)
+
+    def list(self, queue: str | None = None) -> Sequence[GroupLag]:
+        """Every group, of one queue or of all, and how far it is."""
+        answer = self._connection.send(read(paths.GROUPS))
+        lags = [to_group_lag(row) for row in answer.decode(list[GroupRow])]
+        if queue is None:
+            return lags
+        # If there is none: because there is no group, or because there is no queue?
+        self._connection.send(read(paths.queue(check_name("queue", queue)), limit=1))
+        return [lag for lag in lags if lag.queue == queue]
+
+    def _partitions(self, queue: str, group: str, offset: int) -> Sequence[GroupPartition]:
+        request = read(paths.group(check_name("group", group)), limit=PAGE, offset=offset)
+        try:
+            answer = self._connection.send(request)
+            return answer.decode(dict[str, GroupQueue])[queue].partitions
+        except (NotFound, KeyError):
+            raise GroupNotFound(queue, group) from None

@@ -1,0 +1,108 @@
+"""Messages on a server, without a lease.
+
+Generated from ``async_messages.py``: change that, then ``make sync``.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from uuid import UUID
+
+from skep.client.request import delete, post, read
+from skep.client.sync_connection import Connection
+from skep.errors import MessageNotFound
+from skep.model.address import address_of, partition_id
+from skep.model.message import Message, Page
+from skep.model.name import check_id, check_label, check_name, check_transaction_id
+from skep.wire import paths
+from skep.wire.message.message import (
+    GiveUpBody,
+    MessageDetail,
+    MovedToLetters,
+    WireMessages,
+    from_message,
+)
+
+BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+"""Without it the server shows the last hour."""
+
+
+class Messages:
+    """What ``Broker.messages`` has, over HTTP."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def get(self, message_id: UUID) -> Message:
+        """One message by its id; ``MessageNotFound`` if it is not kept any more."""
+        return self._get(_path(message_id))
+
+    def find(self, queue: str, partition: str, transaction_id: str) -> Message | None:
+        """The message with this transaction id, chosen by its producer or derived."""
+        check_transaction_id("transaction_id", transaction_id)
+        check_name("partition", partition)
+        # The route wants the id of the partition, which any message of it knows.
+        page = self.list(queue, partition=partition, limit=1)
+        if not page.messages:
+            return None
+        place = partition_id(page.messages[0].partition_number)
+        try:
+            found = self._get(paths.message(place, transaction_id))
+        except MessageNotFound:
+            return None
+        return found if found.transaction_id == transaction_id else None
+
+    def list(
+        self,
+        queue: str,
+        *,
+        partition: str | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> Page:
+        """Messages of a queue or of one partition, newest first, a page at a time.
+
+        ``before`` is the ``next`` of the page before. A page may be short although there is
+        another one.
+        """
+        request = read(
+            paths.MESSAGES,
+            queue=check_name("queue", queue),
+            partition=check_label("partition", partition),
+            before=before,
+            limit=limit,
+            from_=BEGINNING,
+        )
+        answer = self._connection.send(request)
+        found = answer.decode(WireMessages)
+        return Page([from_message(message) for message in found.messages], found.next)
+
+    def delete(self, message_id: UUID) -> None:
+        """Remove one message for good. Its offset stays empty, and its transaction id is free."""
+        self._connection.send(delete(_path(message_id)))
+
+    def give_up(
+        self, message_id: UUID, *, group: str | None = None, error: str = ""
+    ) -> Sequence[str]:
+        """Make a message a dead letter before it is delivered, as ``Broker.giving_up`` does.
+
+        For one group, or for all that have not read it; returns which. While a consumer holds
+        it, that is a ``Conflict``.
+        """
+        body = GiveUpBody(consumer_group=check_label("group", group), error=error)
+        path = paths.give_up(*_place(message_id))
+        answer = self._connection.send(post(path, body, repeatable=False))
+        return answer.decode(MovedToLetters).consumer_groups
+
+    def _get(self, path: str) -> Message:
+        answer = self._connection.send(read(path))
+        return from_message(answer.decode(MessageDetail))
+
+
+def _path(message_id: UUID) -> str:
+    return paths.message(*_place(message_id))
+
+
+def _place(message_id: UUID) -> tuple[UUID, str]:
+    """A message by its partition and its id, as the routes name it."""
+    number, _ = address_of(check_id("message_id", message_id))
+    return partition_id(number), str(message_id)

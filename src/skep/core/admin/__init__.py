@@ -1,0 +1,1 @@
+"""What operators change, one module per noun."""

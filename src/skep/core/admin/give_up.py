@@ -1,0 +1,117 @@
+"""Giving a message up by hand, before any consumer has."""
+
+from collections.abc import Collection
+from uuid import UUID
+
+from msgspec.structs import replace
+
+from skep.core.aio.backoff import Backoff
+from skep.core.insight.message_inspector import Observing
+from skep.core.log.committer import Committer
+from skep.core.rules.ack import MAX_ERROR
+from skep.core.state import message_status as standing
+from skep.core.state.catalogue import Catalogue
+from skep.core.state.queue_state import GroupState, PartitionState
+from skep.errors import Conflict, GroupNotFound, MessageNotFound
+from skep.model import ranges
+from skep.model.change import Applied, Change, ConsumerUpdate
+from skep.model.consumer import Consumer
+from skep.model.name import Instant, Offset, check_label, check_text
+from skep.store.clock import Clock
+
+BY_HAND = "moved to the dead letters by hand"
+
+
+class GivingUp:
+    """Makes a message a dead letter of groups that still have to read it.
+
+    The message is done for these groups in the same change in which it becomes a dead letter, so
+    it is never both, and none of them gets it afterwards. Who is done with it is left alone; while
+    a consumer holds it under a lease, its fate is that consumer's to decide, and the call is
+    refused.
+    """
+
+    def __init__(
+        self, clock: Clock, catalogue: Catalogue, committer: Committer, observing: Observing
+    ) -> None:
+        self._clock = clock
+        self._catalogue = catalogue
+        self._committer = committer
+        self._observing = observing
+
+    async def give_up(
+        self, message_id: UUID, *, group: str | None = None, error: str = ""
+    ) -> list[str]:
+        """Give a message up for one group, or for all that have not read it; returns which."""
+        check_label("group", group)
+        reason = check_text("error", error)[:MAX_ERROR] or BY_HAND
+        backoff = Backoff("the same partition")
+        while True:
+            message = (await self._observing.message(message_id)).message
+            partition = self._catalogue.partitions.get(message.partition_number)
+            if partition is None:
+                raise MessageNotFound(str(message_id))
+            groups = self._groups(partition, message.offset, group)
+            change = self._change(partition, message.offset, groups, reason)
+            if isinstance(await self._committer.submit(change), Applied):
+                return [each.name for each in groups]
+            await backoff.pause()
+
+    def _groups(
+        self, partition: PartitionState, offset: Offset, only: str | None
+    ) -> list[GroupState]:
+        """Who has not read the message; raises what stands against giving it up."""
+        known = partition.queue.groups
+        if only is not None and only not in known:
+            raise GroupNotFound(partition.queue.config.name, only)
+        asked = list(known.values()) if only is None else [known[only]]
+        now = self._clock.now()
+        for group in asked:
+            if standing.is_held(group.consumer(partition), offset, now):
+                raise Conflict(
+                    f"a consumer of group {group.name!r} holds the message; "
+                    "wait until it has settled it, or its lease has run out"
+                )
+        found = [each for each in asked if not standing.is_done(each.consumer(partition), offset)]
+        if not found:
+            raise Conflict(
+                "no group has this message before it: it is done, or nobody has popped yet"
+            )
+        return found
+
+    def _change(
+        self, partition: PartitionState, offset: Offset, groups: Collection[GroupState], error: str
+    ) -> Change:
+        now = self._clock.now()
+        return Change(
+            consumers=tuple(_passed(group, partition, offset, now) for group in groups),
+            dead_letters=tuple(
+                group.give_up(
+                    partition, offset, error=error, attempts=group.consumer(partition).attempt
+                )
+                for group in groups
+            ),
+        )
+
+
+def _passed(
+    group: GroupState, partition: PartitionState, offset: Offset, now: Instant
+) -> ConsumerUpdate:
+    consumer = group.stored(partition)
+    return group.update(partition, without(consumer, offset, now), expected=consumer.revision)
+
+
+def without(consumer: Consumer, offset: Offset, now: Instant) -> Consumer:
+    """The state with one message done that no live lease holds.
+
+    A live lease on others stays; one that has run out goes, as a late ack must find it gone. A
+    run of which nothing is left is over.
+    """
+    acked = ranges.union(consumer.acked, ((offset, offset + 1),))
+    cursor, acked = ranges.advance(consumer.cursor, acked)
+    state = replace(consumer, version=consumer.version + 1, cursor=cursor, acked=acked)
+    if consumer.live_lease(now):
+        return state
+    if cursor < consumer.run_end:
+        return replace(state, lease=None, failed=())
+    return replace(state, lease=None, failed=(), run_end=0, attempt=0, retries=0, ready_at=0)

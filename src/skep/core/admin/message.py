@@ -1,0 +1,169 @@
+"""Looking messages up without a lease, and taking one out."""
+
+import re
+from collections.abc import Iterator
+from uuid import UUID
+
+from skep.core.aio.completion import to_the_end
+from skep.core.cluster.peer_sync import Following, current
+from skep.core.limits import Limits
+from skep.core.log.segment_reader import Reading
+from skep.core.state.catalogue import Catalogue
+from skep.core.state.queue_state import PartitionState
+from skep.errors import Invalid, MessageNotFound
+from skep.model.address import address_of
+from skep.model.message import Message, Page
+from skep.model.name import Offset, check_id, check_text, check_transaction_id
+from skep.model.segment import Segment
+from skep.store.protocol import Store
+
+
+class Messages:
+    def __init__(
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        following: Following,
+        reading: Reading,
+        limits: Limits,
+    ) -> None:
+        self._following = following
+        self._store = store
+        self._catalogue = catalogue
+        self._reading = reading
+        self._limits = limits
+
+    @current
+    async def get(self, message_id: UUID) -> Message:
+        """One message by its id; ``MessageNotFound`` if it is not kept any more."""
+        partition, offset = self._place(message_id)
+        found = await self._reading.message(partition, offset)
+        if found is None:
+            raise MessageNotFound(str(message_id))
+        return found
+
+    @current
+    async def find(self, queue: str, partition: str, transaction_id: str) -> Message | None:
+        """The message with this transaction id, chosen by its producer or derived."""
+        state = self._catalogue.partition(queue, partition)
+        check_transaction_id("transaction_id", transaction_id)
+        offset = await self._store.find_offset(state.number, transaction_id)
+        if offset is not None:
+            return await self._reading.message(state, offset)
+        try:
+            number, offset = address_of(UUID(transaction_id))
+        except (ValueError, Invalid):
+            return None
+        found = await self._reading.message(state, offset) if number == state.number else None
+        return found if found and found.chosen_id is None else None
+
+    @current
+    async def list(
+        self,
+        queue: str,
+        *,
+        partition: str | None = None,
+        before: str | None = None,
+        limit: int | None = None,
+    ) -> Page:
+        """Messages of a queue or of one partition, newest first, a page at a time.
+
+        ``before`` is the ``next`` of the page before. Within a queue the order is that of
+        the commits, within a partition that of the offsets.
+        """
+        limit = self._limits.check_page(limit)
+        if partition is not None:
+            return await self._list_partition(
+                self._catalogue.partition(queue, partition), before, limit
+            )
+        return await self._list_queue(queue, before, limit)
+
+    @current
+    async def delete(self, message_id: UUID) -> None:
+        """Remove one message for good. Its offset stays empty, and its transaction id is free."""
+        partition, offset = self._place(message_id)
+        if not await to_the_end(self._delete(partition, offset)):
+            raise MessageNotFound(str(message_id))
+
+    async def _delete(self, partition: PartitionState, offset: Offset) -> bool:
+        queue = partition.queue.config.number
+        try:
+            return await self._store.delete_message(queue, partition.number, offset)
+        finally:
+            # Whatever became of it: what was asked to be removed is not to be served from memory.
+            self._catalogue.cache.drop(partition.number)
+
+    def _place(self, message_id: UUID) -> tuple[PartitionState, Offset]:
+        self._catalogue.check_open()
+        number, offset = address_of(check_id("message_id", message_id))
+        partition = self._catalogue.partitions.get(number)
+        if partition is None or not partition.start <= offset < partition.end:
+            raise MessageNotFound(str(message_id))
+        return partition, offset
+
+    async def _list_partition(
+        self, partition: PartitionState, before: str | None, limit: int
+    ) -> Page:
+        stop = partition.end if before is None else min(_offset(before), partition.end)
+        start = max(partition.start, stop - limit)
+        found: list[Message] = []
+        at = start
+        while at < stop:
+            segments = await self._reading.segments(
+                partition, at, messages=stop - at, size=self._limits.pop_bytes
+            )
+            if not segments:
+                break
+            found += self._reading.messages(partition, segments, at, stop)
+            at = segments[-1].end
+        return Page(found[::-1], str(start) if start > partition.start else None)
+
+    async def _list_queue(self, queue: str, before: str | None, limit: int) -> Page:
+        number = self._catalogue.queue(queue).config.number
+        heads = await self._store.heads(number) if before is None else _positions(before)
+        found: list[Message] = []
+        while (newest := await self._newest(number, heads)) and len(found) < limit:
+            count = min(heads[newest.lane] - newest.position, limit - len(found))
+            heads[newest.lane] -= count
+            found += self._some(newest, heads[newest.lane] - newest.position, count)
+        if newest is None:
+            return Page(found, None)
+        return Page(found, ",".join(f"{lane}:{head}" for lane, head in sorted(heads.items())))
+
+    async def _newest(self, queue: int, heads: dict[int, int]) -> Segment | None:
+        """Of the segments that end the lanes, the one that was committed last."""
+        lasts = [
+            segment
+            for lane, head in heads.items()
+            for segment in await self._store.read_journal(
+                queue, lane, head, limit=1, backwards=True
+            )
+        ]
+        for segment in lasts:
+            # Retention may have removed what lay between.
+            heads[segment.lane] = min(heads[segment.lane], segment.position + len(segment.columns))
+        return max(lasts, key=lambda segment: segment.created_at, default=None)
+
+    def _some(self, segment: Segment, index: int, count: int) -> Iterator[Message]:
+        """Messages of a segment, newest first; only what is committed for sure."""
+        partition = self._catalogue.partitions.get(segment.partition)
+        if partition is None:
+            return iter(())
+        start = segment.start + index
+        stop = min(start + count, partition.end)
+        return reversed(list(self._reading.messages(partition, [segment], start, stop)))
+
+
+def _offset(before: str) -> Offset:
+    if not re.fullmatch(r"[0-9]{1,20}", check_text("before", before)):
+        raise Invalid("before", f"{before[:64]!r} is not the next of a page")
+    return int(before)
+
+
+def _positions(before: str) -> dict[int, int]:
+    if not re.fullmatch(
+        r"[0-9]{1,9}:[0-9]{1,19}(,[0-9]{1,9}:[0-9]{1,19})*", check_text("before", before)
+    ):
+        raise Invalid("before", f"{before[:64]!r} is not the next of a page")
+    pairs = (part.split(":") for part in before.split(","))
+    return {int(lane): int(head) for lane, head in pairs}

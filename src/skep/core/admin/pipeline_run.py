@@ -1,0 +1,107 @@
+"""Runs of pipelines: what those who run them say, kept for everybody else to see."""
+
+import asyncio
+from datetime import datetime, timedelta
+
+import msgspec
+from msgspec.structs import replace
+
+from skep.core.aio.completion import to_the_end
+from skep.core.log.committer import Committer
+from skep.core.sink.manifest import read_all
+from skep.errors import Corrupted, NotFound
+from skep.model.change import Applied, Change, EntryUpdate
+from skep.model.entry import Entry
+from skep.model.name import check_name, to_datetime
+from skep.model.pipeline import PipelineRun, check_run
+from skep.store.protocol import Store
+
+SPACE = "pipelines"
+MAX_RUNS = 1000
+SILENCE = timedelta(seconds=60)
+"""After this a run that says that it is running is thought to be dead."""
+
+
+class Pipelines:
+    def __init__(self, store: Store, committer: Committer) -> None:
+        self._store = store
+        self._committer = committer
+        self._making_room = asyncio.Lock()
+
+    async def put(self, run: PipelineRun) -> PipelineRun:
+        """Keep what is said of a run, in place of what was said before.
+
+        Of too many the oldest goes, and before all others the oldest that is not running.
+        """
+        check_run(run)
+        return await to_the_end(self._put(run))
+
+    async def _put(self, run: PipelineRun) -> PipelineRun:
+        async with self._making_room:
+            while True:
+                heard = replace(run, updated_at=self._now())
+                update = EntryUpdate(space=SPACE, key=run.id, value=_encode(heard))
+                change = Change(entries=(update, *await self._room_for(run.id)))
+                if isinstance(await self._committer.submit(change), Applied):
+                    return heard
+
+    async def _room_for(self, identity: str) -> list[EntryUpdate]:
+        """Take those away that a new run has no room beside."""
+        if await self._store.find_entries(SPACE, [identity]):
+            return []
+        kept = await read_all(self._store, SPACE)
+        kept.sort(key=lambda entry: _age(self._shown(entry)))
+        return [
+            EntryUpdate(space=SPACE, key=entry.key, value=None, expected=entry.version)
+            for entry in kept[: max(0, len(kept) - MAX_RUNS + 1)]
+        ]
+
+    async def list(self) -> list[PipelineRun]:
+        """All runs, the newest first."""
+        found = [self._shown(entry) for entry in await read_all(self._store, SPACE)]
+        return sorted(found, key=_updated_at, reverse=True)
+
+    async def find(self, identity: str) -> PipelineRun | None:
+        """What was last said of a run, if it is known."""
+        found = await self._store.find_entries(SPACE, [check_name("id", identity)])
+        return self._shown(found[0]) if found else None
+
+    async def get(self, identity: str) -> PipelineRun:
+        """The same of one that must be known."""
+        found = await self.find(identity)
+        if found is None:
+            raise NotFound(f"there is no run {identity!r} of a pipeline")
+        return found
+
+    async def delete(self, identity: str) -> None:
+        """Forget a run. One that is still running is back when it is next heard of."""
+        await self.get(identity)
+        update = EntryUpdate(space=SPACE, key=identity, value=None)
+        await self._committer.submit(Change(entries=(update,)))
+
+    def _shown(self, entry: Entry) -> PipelineRun:
+        run = _decode(entry)
+        silent = self._now() - _updated_at(run) > SILENCE
+        return replace(run, state="interrupted") if run.state == "running" and silent else run
+
+    def _now(self) -> datetime:
+        return to_datetime(self._store.clock.now())
+
+
+def _age(run: PipelineRun) -> tuple[bool, datetime]:
+    return run.state == "running", _updated_at(run)
+
+
+def _updated_at(run: PipelineRun) -> datetime:
+    assert run.updated_at is not None
+    return run.updated_at
+
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def _decode(entry: Entry) -> PipelineRun:
+    try:
+        return msgspec.msgpack.decode(entry.value, type=PipelineRun)
+    except msgspec.MsgspecError as error:
+        raise Corrupted(f"the run {entry.key!r} of a pipeline is damaged: {error}") from None

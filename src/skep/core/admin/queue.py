@@ -1,0 +1,188 @@
+"""Queues: configuring, listing, clearing and deleting them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from skep.core.aio.backoff import Backoff
+from skep.core.cluster.peer_sync import Following, current
+from skep.core.log.committer import Committer
+from skep.core.state.catalogue import Catalogue
+from skep.core.state.partition_order import in_order
+from skep.core.state.queue_state import PartitionState, QueueState
+from skep.model.change import Change
+from skep.model.dead_letter import DeadLetterFilter
+from skep.model.name import (
+    DEFAULT_PARTITION,
+    RESERVED,
+    Offset,
+    check_count,
+    check_label,
+    check_queue_name,
+    to_datetime,
+)
+from skep.model.queue import Queue, Removal, labels_of, options_from
+from skep.model.stats import PartitionStats, QueueStats
+from skep.store.protocol import Store
+
+CLEARED = "cleared"
+MAX_REMOVALS = 10_000
+
+
+class Queues:
+    def __init__(
+        self, store: Store, catalogue: Catalogue, following: Following, committer: Committer
+    ) -> None:
+        self._following = following
+        self._store = store
+        self._catalogue = catalogue
+        self._committer = committer
+
+    async def configure(
+        self, queue: str, *, namespace: str | None = None, task: str | None = None, **options: Any
+    ) -> Queue:
+        """Create a queue or replace its configuration; an option left out has its default.
+
+        The options are those of ``QueueOptions``.
+        """
+        config = _config(queue, namespace, task, options)
+        return (await self._catalogue.configure(config)).config
+
+    async def create(
+        self, queue: str, *, namespace: str | None = None, task: str | None = None, **options: Any
+    ) -> tuple[Queue, int]:
+        """As ``configure``, with a partition ``Default``, whose number comes with the queue.
+
+        Labels that are not given are those in the queue's name.
+        """
+        self._catalogue.check_open()
+        first, second = labels_of(check_queue_name("queue", queue))
+        config = _config(queue, namespace or first, task or second, options)
+        self._catalogue.quotas.check_later({config.name: [DEFAULT_PARTITION]})
+        backoff = Backoff(f"queue {queue!r}")
+        while True:
+            state = await self._catalogue.ensure_queue(config.name)
+            await self._catalogue.ensure_partitions(state, [DEFAULT_PARTITION])
+            # Last, because it is this write that makes the partition durable, too.
+            configured = await self._catalogue.configure(config)
+            made = state.partitions.get(DEFAULT_PARTITION)
+            # Otherwise the queue was deleted meanwhile, and this is another one.
+            if configured is state and made is not None:
+                return state.config, made.number
+            await backoff.pause()
+
+    @current
+    async def get(self, queue: str) -> Queue:
+        """The configuration of a queue."""
+        return self._catalogue.queue(queue).config
+
+    @current
+    async def list(self, *, namespace: str | None = None, task: str | None = None) -> list[Queue]:
+        """The queues with these labels, the highest priority first, then by name."""
+        check_label("namespace", namespace)
+        check_label("task", task)
+        return [state.config for state in self.matching(namespace, task)]
+
+    def matching(self, namespace: str | None, task: str | None) -> Sequence[QueueState]:
+        """As ``list``, but what the broker knows of them."""
+        found = [
+            state
+            for state in self._catalogue.queues.values()
+            if not state.config.name.startswith(RESERVED)
+            and (namespace is None or state.config.namespace == namespace)
+            and (task is None or state.config.task == task)
+        ]
+        return sorted(found, key=lambda q: (-q.config.options.priority, q.config.name))
+
+    @current
+    async def has(self, queue: str, partition: str) -> bool:
+        """Whether a queue has a partition of this name."""
+        return partition in self._catalogue.queue(queue).partitions
+
+    @current
+    async def partitions(self, queue: str) -> Iterator[PartitionStats]:
+        """The partitions of a queue, oldest first."""
+        partitions = await in_order(self._catalogue.queue(queue))
+        return (_partition_stats(partition) for partition in partitions)
+
+    @current
+    async def stats(self, queue: str) -> QueueStats:
+        """A queue in numbers."""
+        state = self._catalogue.queue(queue)
+        config = state.config
+        return QueueStats(
+            name=config.name,
+            namespace=config.namespace,
+            task=config.task,
+            partitions=len(state.partitions),
+            messages=state.kept,
+            pushed=sum((await self._store.heads(config.number)).values()),
+            depth=state.depth,
+            groups=len(state.groups),
+            dead_letters=await self._store.count_dead_letters(
+                DeadLetterFilter(queue=config.number)
+            ),
+        )
+
+    @current
+    async def clear(self, queue: str, *, partition: str | None = None) -> int:
+        """Remove all messages pushed so far; offsets and groups stay. Returns how many."""
+        partitions = self._catalogue.partitions_of(queue, partition)
+        return sum([await self.truncate(each, each.end, CLEARED) for each in partitions])
+
+    async def truncate(self, partition: PartitionState, before: Offset, kind: str) -> int:
+        """Remove what lies before an offset, in steps; returns how many messages."""
+        removed = 0
+        if partition.start < before:
+            await self._pin(partition)
+        while partition.start < before and (
+            step := await self._catalogue.truncate(partition, before, kind)
+        ):
+            removed += step
+        return removed
+
+    async def _pin(self, partition: PartitionState) -> None:
+        """Write down where groups without a state are, so that they learn what they missed."""
+        updates = [
+            group.update(partition, replace(group.consumer(partition), version=1))
+            for group in partition.queue.groups.values()
+            if group.consumer(partition).version == 0
+        ]
+        for update in updates:
+            # Stale if a pop was faster: then there is a state, which is all that is needed. Each
+            # in a change of its own, because a pop of one group says nothing about the others.
+            await self._committer.submit(Change(consumers=(update,)))
+
+    @current
+    async def delete(self, queue: str) -> None:
+        """Remove a queue with all its messages, groups, dead letters and traces."""
+        await self._catalogue.forget_queue(queue)
+
+    @current
+    async def removals(self, queue: str, *, limit: int = 100) -> Sequence[Removal]:
+        """The retention history of the last 90 days, newest first."""
+        check_count("limit", limit, least=1, most=MAX_REMOVALS)
+        return await self._store.removals(self._catalogue.queue(queue).config.number, limit=limit)
+
+
+def _config(
+    queue: str, namespace: str | None, task: str | None, options: Mapping[str, Any]
+) -> Queue:
+    return Queue(
+        number=0,
+        name=check_queue_name("queue", queue),
+        namespace=check_label("namespace", namespace),
+        task=check_label("task", task),
+        options=options_from(options),
+    )
+
+
+def _partition_stats(partition: PartitionState) -> PartitionStats:
+    return PartitionStats(
+        name=partition.name,
+        number=partition.number,
+        start=partition.start,
+        end=partition.end,
+        newest_at=to_datetime(partition.newest_at) if partition.newest_at else None,
+    )

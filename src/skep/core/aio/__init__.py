@@ -1,0 +1,1 @@
+"""Helpers for asyncio that know nothing of queues."""

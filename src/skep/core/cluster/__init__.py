@@ -1,0 +1,1 @@
+"""What other servers of the same store did."""

@@ -1,0 +1,302 @@
+"""Keeping abreast of the other servers that share the store.
+
+What is known here is led by this server's own commits. Those of the others are heard of as news: a
+number after the other for each lane, so that none is missed, asked for several times a second, and
+at once by whoever finds that what is stored is not what is known. What is heard twice, or late,
+does no harm: offsets only grow, and states have versions.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import wraps
+from inspect import signature
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from skep.core.aio.periodic_task import Repeating, report
+from skep.core.cluster.state_reloader import Renewing
+from skep.core.state.catalogue import Catalogue
+from skep.model.change import Change, Commit, Gone, QueueVersion, Reconfigured, Stale
+from skep.model.consumer import Revision
+from skep.model.name import SECOND, Instant
+from skep.model.peer_event import Cut, Grown, Happened, Moved
+from skep.store.protocol import Store
+
+_SET_BACK = SECOND
+"""Less is how exactly a clock far away can be known."""
+
+_log = logging.getLogger("skep.following")
+
+S = TypeVar("S")
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class Following:
+    """``forget_letters`` is called with queues whose dead letters another server changed."""
+
+    def __init__(
+        self, store: Store, catalogue: Catalogue, forget_letters: Callable[[int], None]
+    ) -> None:
+        self._forget_letters = forget_letters
+        self._store = store
+        self._catalogue = catalogue
+        self._renewing = Renewing(store, catalogue)
+        self._history = ""
+        self._looking = catalogue.loading
+        self._next: asyncio.Task[None] | None = None
+        self._repeating = Repeating(self._keep_up, "nothing is heard of the other servers", _log)
+        self._spaces: dict[str, Callable[[], Awaitable[None]]] = {}
+        self._latest: Instant = 0
+        """The latest time that the store's clock has told."""
+
+    def when_changed(self, space: str, call: Callable[[], Awaitable[None]]) -> None:
+        """Let ``call`` look at the entries of a space again when another server changed some."""
+        self._spaces[space] = call
+
+    async def begin(self) -> None:
+        """From here on news count: to be called before anything is loaded."""
+        await self._store.begin_news()
+        self._history = self._store.history
+
+    def start(self, interval: float) -> None:
+        if self._store.shared:
+            self._latest = self._store.clock.now()
+            self._repeating.start(interval)
+
+    async def stop(self) -> None:
+        """Ask no more; who has asked gets his answer."""
+        await self._repeating.stop()
+        if self._next:
+            await asyncio.wait([self._next])
+        # One that has begun is not the next any more.
+        async with self._looking:
+            pass
+
+    async def complete(self, queue: str | None = None) -> None:
+        """Return when all is known that was committed before the call, of every partition.
+
+        Of those of one queue, if it is named: it does not wait for the others to be loaded.
+        """
+        while True:
+            await self._catalogue.finish_loading(queue)
+            await self.catch_up()
+            # After a failover everything is loaded again.
+            if self._catalogue.is_loaded(queue):
+                return
+
+    async def catch_up(self) -> None:
+        """Return when all is known that was committed before the call, of what is loaded."""
+        if not self._store.has_peers:
+            return
+        await self._hear_all()
+
+    async def _hear_all(self) -> None:
+        # One that has begun to look may have looked too early.
+        if self._next is None:
+            self._next = asyncio.create_task(self._look())
+        await asyncio.shield(self._next)
+
+    async def find(self, look: Callable[[], T]) -> T:
+        """What ``look`` finds. Before it is said that there is nothing, every commit counts."""
+        found = look()
+        if not found and self._store.has_peers:
+            await self.catch_up()
+            found = look()
+        if not found and not self._catalogue.loaded:
+            await self.complete()
+            found = look()
+        return found
+
+    async def explain(self, changes: Sequence[Change], commit: Commit) -> None:
+        """Make sure that what was refused because of another server can be decided again.
+
+        If no server published what stands in the way, an operator did it with SQL: then all that
+        the change is about is read again.
+        """
+        refused = [
+            (change, outcome)
+            for change, outcome in zip(changes, commit.outcomes, strict=True)
+            if isinstance(outcome, Gone | Stale | Reconfigured)
+        ]
+        if not refused:
+            return
+        try:
+            await self._hear_all()
+            await self._reload_spaces(refused)
+            async with self._looking:
+                for queue in {q for each in refused for q in self._untold(*each)}:
+                    await self._renewing.renew(queue)
+        except Exception as error:
+            # What was committed is committed all the same; who was refused meets it again.
+            report(_log, "why a change was refused cannot be read", error)
+
+    async def _reload_spaces(self, refused: Sequence[tuple[Change, object]]) -> None:
+        """Look again at entries that refused changes were decided on: a look may have failed."""
+        spaces = {at.space for change, _ in refused for at in change.based_on}
+        for space in spaces.intersection(self._spaces):
+            await self._spaces[space]()
+
+    async def look_at(self, queue: int) -> None:
+        """Read how a queue is configured and which groups it has, whoever told of it or not."""
+        async with self._looking:
+            await self._renewing.look_at(queue)
+
+    def _untold(self, change: Change, outcome: object) -> set[int]:
+        if isinstance(outcome, Gone):
+            touched = {each.queue for each in change.appends} | {u.queue for u in change.consumers}
+            return touched | {at.queue for at in change.queues}
+        if isinstance(outcome, Reconfigured):
+            return {at.queue for at in change.queues if self._queue_version(at.queue) == at}
+        return {
+            update.queue
+            for update in change.consumers
+            if self._revision(update.partition, update.group) == update.expected
+        }
+
+    def _revision(self, partition: int, group: str) -> Revision | None:
+        known = self._catalogue.partitions.get(partition)
+        state = known and known.queue.groups.get(group)
+        return state.consumer(known).revision if known and state else None
+
+    def _queue_version(self, queue: int) -> QueueVersion | None:
+        known = self._catalogue.by_number.get(queue)
+        return known.versions[0] if known else None
+
+    async def _keep_up(self) -> None:
+        await self._look_at_the_clock()
+        await self._hear_all()
+
+    async def _look_at_the_clock(self) -> None:
+        """The clock of a shared store is somebody else's, who may set it back."""
+        now = self._store.clock.now()
+        if now < self._latest - _SET_BACK:
+            _log.warning("the clock of the store was set back: leases are counted from now")
+            await self._catalogue.bound()
+            self._latest = now
+        self._latest = max(self._latest, now)
+
+    async def _begin_anew(self, history: str) -> None:
+        """Nothing that was known counts: not even versions, which may have been given again."""
+        _log.warning("PostgreSQL failover detected; reloading all state")
+        await self._store.begin_news()
+        await self._catalogue.reload()
+        await self._store.accept_history(history)
+        self._history = history
+
+    async def _look(self) -> None:
+        async with self._looking:
+            self._next = None
+            if self._store.history != self._history:
+                await self._begin_anew(self._store.history)
+            news = await self._store.news()
+            if news is None:
+                await self._start_over()
+                return
+            await self._hear([each.happened for each in news])
+            self._store.heard(news)
+            for queue in list(self._catalogue.outdated):
+                await self._renewing.renew(queue)
+                self._catalogue.outdated.discard(queue)
+
+    async def _start_over(self) -> None:
+        _log.warning("missed events of other servers; reloading all queues")
+        await self._store.begin_news()
+        await self._renewing.renew_all()
+        # Deletions of single messages and changes of dead letters are among what was missed.
+        self._catalogue.cache.clear()
+        for queue in list(self._catalogue.by_number):
+            self._forget_letters(queue)
+        for call in self._spaces.values():
+            await call()
+
+    async def _hear(self, news: list[Happened]) -> None:
+        """First what there is, then what became of it: one lane may tell of what another made."""
+        for queue in {number for each in news for number in each.queues}:
+            await self._renewing.look_at(queue)
+        for partition in [partition for each in news for partition in each.born]:
+            await self._renewing.add(partition)
+        await self._load_leased(news)
+        for each in news:
+            await self._apply(each)
+        for space in {space for each in news for space in each.spaces}:
+            if space in self._spaces:
+                await self._spaces[space]()
+
+    async def _load_leased(self, news: list[Happened]) -> None:
+        """Load the partitions that others have leased, so that their leases are known here.
+
+        The rest of a queue that is being loaded comes page by page, and may take its time.
+        """
+        leased: dict[int, set[int]] = {}
+        for moved in (moved for each in news for moved in each.moved if moved.state.lease):
+            leased.setdefault(moved.queue, set()).add(moved.partition)
+        for number, partitions in leased.items():
+            queue = self._catalogue.by_number.get(number)
+            if queue is not None and not queue.loaded:
+                await self._catalogue.load_unknown(queue, partitions)
+
+    async def _apply(self, happened: Happened) -> None:
+        for grown in happened.grown:
+            self._grow(grown)
+        for cut in happened.cut:
+            self._cut(cut)
+        for moved in happened.moved:
+            await self._move(moved)
+        for partition in happened.blanked:
+            self._catalogue.cache.drop(partition)
+        for queue in happened.letters:
+            self._forget_letters(queue)
+
+    def _grow(self, grown: Grown) -> None:
+        partition = self._catalogue.partitions.get(grown.partition)
+        if partition is None:
+            self._catalogue.miss(grown.partition)
+        elif grown.end > partition.end:
+            partition.grow(grown.end, grown.newest_at, start=grown.start)
+            self._catalogue.refresh_grown(partition)
+
+    def _cut(self, cut: Cut) -> None:
+        partition = self._catalogue.partitions.get(cut.partition)
+        if partition is None:
+            self._catalogue.miss(cut.partition)
+        elif cut.start > partition.start:
+            partition.truncate(cut.start, cut.first_at)
+            self._catalogue.refresh_partition(partition)
+
+    async def _move(self, moved: Moved) -> None:
+        partition = self._catalogue.partitions.get(moved.partition)
+        if partition is None:
+            self._catalogue.miss(moved.partition)
+            return
+        group = partition.queue.groups.get(moved.group)
+        if group is None or group.subscription.id != moved.subscription:
+            await self._renewing.look_at(partition.queue.config.number)
+            group = partition.queue.groups.get(moved.group)
+        if group is not None and group.subscription.id == moved.subscription:
+            self._catalogue.hear(group, partition, moved.state, own=moved.own)
+            if moved.state.lease and not moved.own and not self._catalogue.loaded:
+                self._catalogue.holdings.announced.add(moved.state.lease.id)
+
+
+def current(
+    method: Callable[Concatenate[S, P], Awaitable[T]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Let a method act on all that any server committed before it was called.
+
+    For what reads or relies on ends, backlogs, configurations, or that something does not exist.
+    Its class must have ``_following``. If its first parameter is ``queue``, it concerns no other.
+    """
+    is_of_queue = list(signature(method).parameters)[1:2] == ["queue"]
+
+    def queue_of(args: Sequence[object], kwargs: Mapping[str, object]) -> str | None:
+        queue = args[0] if args else kwargs.get("queue")
+        return queue if is_of_queue and isinstance(queue, str) else None
+
+    @wraps(method)
+    async def whole(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        following: Following = self._following  # type: ignore[attr-defined]
+        await following.complete(queue_of(args, kwargs))
+        return await method(self, *args, **kwargs)
+
+    return whole

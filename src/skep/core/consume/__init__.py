@@ -1,0 +1,1 @@
+"""A group gets messages, keeps them under leases, and settles them."""

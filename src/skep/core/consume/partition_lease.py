@@ -1,0 +1,139 @@
+"""Preparing a lease: what a partition holds for a group now, and the state that reserves it."""
+
+import msgspec
+
+from skep.core.log.segment_reader import Reading
+from skep.core.rules import lease as leases
+from skep.core.rules.eligibility import due_at, visible
+from skep.core.rules.latency import UNKNOWN, Ages, ages_of
+from skep.core.state.catalogue import Catalogue
+from skep.core.state.queue_state import GroupState, PartitionState
+from skep.model import ranges
+from skep.model.change import ConsumerUpdate
+from skep.model.consumer import Consumer
+from skep.model.message import Message
+from skep.model.name import Instant, LeaseId, Offset
+from skep.model.segment import Segment
+from skep.store.clock import Clock
+
+
+class Take(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a pop wants, and how."""
+
+    batch: int
+    partitions: int = 1
+    auto_ack: bool = False
+    only: PartitionState | None = None
+    lease_seconds: int | None = None
+    principal: str | None = None
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A partition about to be leased. It has no messages if all it held was deleted."""
+
+    group: GroupState
+    partition: PartitionState
+    update: ConsumerUpdate
+    messages: list[Message]
+    truncated: int
+    ages: Ages
+
+
+class Claiming:
+    def __init__(self, clock: Clock, catalogue: Catalogue, reading: Reading) -> None:
+        self._clock = clock
+        self._catalogue = catalogue
+        self._reading = reading
+
+    async def prepare(
+        self,
+        group: GroupState,
+        partition: PartitionState,
+        take: Take,
+        *,
+        budget: int,
+        size: int,
+        lease_id: LeaseId,
+    ) -> Claim | None:
+        """Read from the group's cursor; None if nothing can be delivered yet."""
+        consumer = group.consumer(partition)
+        options = group.queue.config.options
+        now = self._clock.now()
+        due = due_at(options, consumer, end=partition.end, newest_at=partition.newest_at)
+        if due is None or due > now:
+            return None
+        stop = self._stop(consumer, partition, budget)
+        # One more than is delivered: how old it is decides when this partition's turn is.
+        segments = await self._reading.segments(
+            partition, consumer.cursor, messages=stop - consumer.cursor + 1, size=size
+        )
+        ripe = visible(options, segments, now)
+        if not ripe:
+            if segments:
+                self._catalogue.adjust(group, partition, oldest_at=segments[0].created_at)
+            return None
+        messages, end = self._messages(partition, consumer, ripe, stop, budget)
+        if take.auto_ack or not messages:
+            state = leases.pass_over(
+                consumer if messages else group.stored(partition),
+                consumer.cursor,
+                end,
+                consumed=len(messages),
+                now=now,
+                oldest_at=_next_at(segments, end),
+            )
+        else:
+            state = leases.grant(
+                consumer,
+                lease_id=lease_id,
+                end=end,
+                skipped=_skipped(consumer.cursor, end, messages),
+                now=now,
+                seconds=take.lease_seconds or options.lease_time,
+                oldest_at=ripe[0].created_at,
+                next_at=_next_at(segments, end),
+            )
+        update = group.update(partition, state, expected=consumer.revision)
+        truncated = leases.missed(group.stored(partition), partition.start) if messages else 0
+        ages = ages_of(ripe) if state.lease else UNKNOWN
+        return Claim(group, partition, update, messages, truncated, ages)
+
+    def _stop(self, consumer: Consumer, partition: PartitionState, budget: int) -> Offset:
+        """Where to stop reading: a run that comes back ends where it ended before."""
+        end = min(consumer.run_end, partition.end) if consumer.comes_again else partition.end
+        return min(end, consumer.cursor + budget + ranges.size(consumer.acked))
+
+    def _messages(
+        self,
+        partition: PartitionState,
+        consumer: Consumer,
+        segments: list[Segment],
+        stop: Offset,
+        budget: int,
+    ) -> tuple[list[Message], Offset]:
+        """Up to ``budget`` messages that are not done, and where the run ends."""
+        end = min(stop, segments[-1].end)
+        found = self._reading.messages(
+            partition, segments, consumer.cursor, end, attempt=consumer.next_attempt
+        )
+        acked = consumer.acked
+        messages = [m for m in found if not acked or not ranges.contains(acked, m.offset)]
+        if len(messages) > budget:
+            end = messages[budget].offset
+        return messages[:budget], end
+
+
+def _next_at(segments: list[Segment], end: Offset) -> Instant:
+    """When the message at ``end`` was pushed, or before that: it may not be known yet."""
+    for segment in reversed(segments):
+        if segment.start <= end < segment.end:
+            return segment.created_at
+    return segments[-1].created_at
+
+
+def _skipped(cursor: Offset, end: Offset, messages: list[Message]) -> ranges.Ranges:
+    """The offsets of a run that are not delivered, because they are done or deleted."""
+    if len(messages) == end - cursor:
+        return ()
+    delivered = ranges.from_offsets(message.offset for message in messages)
+    return ranges.from_offsets(ranges.missing(delivered, cursor, end))

@@ -1,0 +1,1 @@
+"""Reads only, in small steps. Nothing here writes."""

@@ -1,0 +1,122 @@
+"""Walking back over what was committed: along a queue's journal, or along one partition.
+
+Several tracks together are read newest first. Messages of one commit are equally old, also in
+different queues, so the order between tracks is that of their keys, and a place in all of them
+is one instant, one key and one position.
+"""
+
+import re
+from typing import NamedTuple, Protocol
+
+from skep.errors import Invalid
+from skep.model.name import Instant, check_text
+from skep.model.segment import Segment
+from skep.store.protocol import Store
+
+_TOKEN = re.compile(r"(-?[0-9]{1,19})\.([0-9]{1,19})\.([0-9]{1,19})\.([0-9]{1,19})")
+
+
+class Place(NamedTuple):
+    """How far somebody has read: everything newer than this was seen."""
+
+    created_at: Instant
+    key: tuple[int, int]
+    position: int
+
+    def encode(self) -> str:
+        return f"{self.created_at}.{self.key[0]}.{self.key[1]}.{self.position}"
+
+
+def decode_place(before: object) -> Place:
+    text = check_text("before", before)
+    match = _TOKEN.fullmatch(text)
+    if match is None:
+        raise Invalid("before", f"{text[:64]!r} is not the next of a page")
+    created_at, first, second, position = map(int, match.groups())
+    return Place(created_at, (first, second), position)
+
+
+class Track(Protocol):
+    """A line of segments. A position is a place between two messages."""
+
+    key: tuple[int, int]
+
+    async def end(self) -> int: ...
+
+    async def position_at(self, moment: Instant) -> int:
+        """Before the first message that was pushed at ``moment`` or later."""
+        ...
+
+    async def last_before(self, position: int) -> Segment | None:
+        """The segment with the message before a position."""
+        ...
+
+    def start_of(self, segment: Segment) -> int:
+        """The position before the first message of a segment."""
+        ...
+
+
+class JournalTrack:
+    """Everything that one server committed to a queue."""
+
+    def __init__(self, store: Store, queue: int, lane: int, head: int) -> None:
+        self._store = store
+        self._head = head
+        self.key = queue, lane
+
+    async def end(self) -> int:
+        return self._head
+
+    async def position_at(self, moment: Instant) -> int:
+        low, high = 0, self._head
+        while low < high:
+            middle = (low + high) // 2
+            segments = await self._store.read_journal(*self.key, middle, limit=1)
+            if segments and segments[0].created_at < moment:
+                low = segments[0].position + len(segments[0].columns)
+            else:
+                high = middle
+        return min(low, self._head)
+
+    async def last_before(self, position: int) -> Segment | None:
+        found = await self._store.read_journal(*self.key, position, limit=1, backwards=True)
+        return found[0] if found else None
+
+    def start_of(self, segment: Segment) -> int:
+        return segment.position
+
+
+class PartitionTrack:
+    """One partition of a queue."""
+
+    def __init__(self, store: Store, queue: int, partition: int, start: int, end: int) -> None:
+        self._store = store
+        self._start = start
+        self._end = end
+        self._partition = partition
+        self.key = queue, partition
+
+    async def end(self) -> int:
+        return self._end
+
+    async def position_at(self, moment: Instant) -> int:
+        return min(self._end, await self._store.offset_at(self._partition, moment))
+
+    async def last_before(self, position: int) -> Segment | None:
+        if position <= self._start:
+            return None
+        found = await self._store.read(self._partition, position - 1, messages=1, size=1)
+        return found[0] if found and found[0].start < position else None
+
+    def start_of(self, segment: Segment) -> int:
+        return segment.start
+
+
+async def begin(track: Track, before: Place | None, stop: Instant | None) -> int:
+    """Where to begin on a track: behind what was seen, and before ``stop``."""
+    if before is None:
+        return await (track.end() if stop is None else track.position_at(stop))
+    if track.key == before.key:
+        return min(before.position, await track.end())
+    # Of what is as old as the place, the tracks with greater keys were read first.
+    return await track.position_at(before.created_at + (track.key < before.key))

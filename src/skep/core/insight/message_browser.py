@@ -1,0 +1,184 @@
+"""Looking at messages of many queues, newest first, a page at a time."""
+
+import asyncio
+import heapq
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import count
+from uuid import UUID
+
+from skep.core.cluster.peer_sync import Following, current
+from skep.core.insight.backward_cursor import (
+    JournalTrack,
+    PartitionTrack,
+    Place,
+    Track,
+    begin,
+    decode_place,
+)
+from skep.core.insight.message_inspector import Observing
+from skep.core.limits import Limits
+from skep.core.state.catalogue import Catalogue
+from skep.model.message_view import MessagePage, MessageView
+from skep.model.name import Instant, from_datetime
+from skep.model.queue import Queue
+from skep.model.segment import Segment
+from skep.model.stats import MessageStatus
+from skep.store.protocol import Store
+
+MAX_LOOKED_AT = 10_000
+"""Messages that are looked at for one page, whether or not they match."""
+_STEP = 50
+"""Reads before others have their turn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageFilter:
+    """Which messages are meant; what is None does not restrict."""
+
+    partition: str | None = None
+    status: MessageStatus | None = None
+    from_: datetime | None = None
+    to: datetime | None = None
+
+
+@dataclass(slots=True)
+class _Search:
+    """A page in the making."""
+
+    limit: int
+    skip: int
+    bytes_left: int
+    found: list[MessageView] = field(default_factory=list)
+    looked_at: int = 0
+    place: Place | None = None
+
+    @property
+    def is_over(self) -> bool:
+        full = len(self.found) >= self.limit or self.bytes_left <= 0
+        return full or self.looked_at >= MAX_LOOKED_AT
+
+    def take(self, view: MessageView) -> None:
+        if self.skip:
+            self.skip -= 1
+            return
+        self.found.append(view)
+        self.bytes_left -= len(view.message.payload)
+
+
+class Browsing:
+    def __init__(
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        following: Following,
+        observing: Observing,
+        limits: Limits,
+    ) -> None:
+        self._following = following
+        self._store = store
+        self._catalogue = catalogue
+        self._observing = observing
+        self._limits = limits
+
+    async def get(self, message_id: UUID) -> MessageView:
+        """One message with its payload, and what became of it."""
+        self._catalogue.check_open()
+        return await self._observing.message(message_id)
+
+    @current
+    async def page(
+        self,
+        queues: Iterable[Queue],
+        which: MessageFilter,
+        *,
+        payloads: bool,
+        before: str | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+    ) -> MessagePage:
+        """Messages of some queues. ``before`` is the ``next`` of the page before."""
+        place = None if before is None else decode_place(before)
+        tracks = await self._tracks(queues, which.partition)
+        search = _Search(self._limits.check_page(limit), offset, self._limits.pop_bytes)
+        more = False
+        async for track, segment, position in self._newest(tracks, which, place):
+            if search.is_over:
+                more = True
+                break
+            more = await self._look(search, which.status, payloads, track, segment, position)
+        behind = search.place.encode() if more and search.place else None
+        return MessagePage(messages=search.found, next=behind)
+
+    async def _tracks(self, queues: Iterable[Queue], partition: str | None) -> list[Track]:
+        tracks: list[Track] = []
+        for config in queues:
+            state = self._catalogue.queues.get(config.name)
+            known = state.partitions.get(partition) if state and partition is not None else None
+            if known is not None:
+                tracks.append(
+                    PartitionTrack(self._store, config.number, known.number, known.start, known.end)
+                )
+            elif state is not None and partition is None:
+                heads = await self._store.heads(config.number)
+                tracks += (
+                    JournalTrack(self._store, config.number, lane, head)
+                    for lane, head in heads.items()
+                )
+        return tracks
+
+    async def _newest(
+        self, tracks: Sequence[Track], which: MessageFilter, before: Place | None
+    ) -> AsyncIterator[tuple[Track, Segment, int]]:
+        """Segments of all tracks, newest first, each with the position to read back from."""
+        start = 0 if which.from_ is None else from_datetime("from", which.from_)
+        stop = None if which.to is None else from_datetime("to", which.to)
+        heap: list[tuple[Instant, tuple[int, int], Track, Segment, int]] = []
+        for track in tracks:
+            await _push(heap, track, await begin(track, before, stop), start)
+        for reads in count(1):
+            if not heap:
+                return
+            _, _, track, segment, position = heapq.heappop(heap)
+            yield track, segment, position
+            await _push(heap, track, track.start_of(segment), start)
+            if reads % _STEP == 0:
+                await asyncio.sleep(0)
+
+    async def _look(
+        self,
+        search: _Search,
+        status: MessageStatus | None,
+        payloads: bool,
+        track: Track,
+        segment: Segment,
+        position: int,
+    ) -> bool:
+        """Look at the messages of a segment, from a position back to its start.
+
+        True if the page was full before that.
+        """
+        first = track.start_of(segment)
+        observed = await self._observing.segment(segment, payloads=payloads)
+        for at in range(min(position, first + len(segment.columns)) - 1, first - 1, -1):
+            if search.is_over:
+                return True
+            search.looked_at += 1
+            search.place = Place(segment.created_at, track.key, at)
+            view = observed.view(segment.start + at - first)
+            if view is not None and status in (None, view.status):
+                search.take(view)
+        return False
+
+
+async def _push(
+    heap: list[tuple[Instant, tuple[int, int], Track, Segment, int]],
+    track: Track,
+    position: int,
+    start: Instant,
+) -> None:
+    segment = await track.last_before(position)
+    if segment is not None and segment.created_at >= start:
+        key = -track.key[0], -track.key[1]
+        heapq.heappush(heap, (-segment.created_at, key, track, segment, position))

@@ -1,0 +1,148 @@
+"""What became of messages, group by group, with the dead letters among them."""
+
+from uuid import UUID
+
+from skep.core.cluster.peer_sync import Following, current
+from skep.core.log.segment_reader import Reading
+from skep.core.state import message_status as standing
+from skep.core.state.catalogue import Catalogue
+from skep.core.state.queue_state import PartitionState
+from skep.errors import Corrupted, EncryptionUnavailable, MessageNotFound
+from skep.model.address import address_of
+from skep.model.consumer import Consumer
+from skep.model.message import Message
+from skep.model.message_view import MessageView, Standing
+from skep.model.name import Instant, Offset, to_datetime
+from skep.model.segment import DELETED, ENCRYPTED, Segment
+from skep.store.protocol import Store
+
+
+class Observing:
+    def __init__(
+        self, store: Store, catalogue: Catalogue, following: Following, reading: Reading
+    ) -> None:
+        self._following = following
+        self._store = store
+        self._catalogue = catalogue
+        self._reading = reading
+
+    async def segment(self, segment: Segment, *, payloads: bool) -> "Observed":
+        """A segment, and what became of its messages up to now."""
+        partition = self._catalogue.partitions.get(segment.partition)
+        letters: dict[Offset, dict[str, int]] = {}
+        for offset, group, number in await self._store.given_up(
+            segment.partition, segment.start, segment.end
+        ):
+            letters.setdefault(offset, {})[group] = number
+        return Observed(
+            segment,
+            partition,
+            letters,
+            self._store.clock.now(),
+            self._reading if payloads else None,
+        )
+
+    @current
+    async def message(self, message_id: UUID) -> MessageView:
+        """One message with its payload, and what became of it."""
+        number, offset = address_of(message_id)
+        partition = self._catalogue.partitions.get(number)
+        if partition is None or not partition.start <= offset < partition.end:
+            raise MessageNotFound(str(message_id))
+        segments = await self._reading.segments(partition, offset, messages=1, size=1)
+        if segments and segments[0].start <= offset:
+            observed = await self.segment(segments[0], payloads=True)
+            view = observed.view(offset)
+            if view is not None:
+                return view
+        raise MessageNotFound(str(message_id))
+
+
+class Observed:
+    """A segment with all that is needed to say what became of each of its messages."""
+
+    def __init__(
+        self,
+        segment: Segment,
+        partition: PartitionState | None,
+        letters: dict[Offset, dict[str, int]],
+        now: Instant,
+        reading: Reading | None,
+    ) -> None:
+        self._segment = segment
+        self._partition = partition
+        self._letters = letters
+        self._now = now
+        self._reading = reading
+        groups = partition.queue.groups.items() if partition else ()
+        self._consumers: dict[str, Consumer] = {
+            name: group.consumer(partition) for name, group in groups if partition
+        }
+
+    def view(self, offset: Offset) -> MessageView | None:
+        """A message; None if it was deleted, or is not committed for sure."""
+        partition, flags = self._partition, self._segment.flag(offset)
+        if partition is None or flags & DELETED or offset >= partition.end:
+            return None
+        standings = self._standings(offset)
+        message = self._whole(partition, offset)
+        return MessageView(
+            queue=partition.queue.config,
+            message=message or self._bare(partition, offset),
+            shown=message is not None,
+            encrypted=bool(flags & ENCRYPTED),
+            status=standing.status_of([each.status for each in standings]),
+            standings=standings,
+        )
+
+    def _standings(self, offset: Offset) -> list[Standing]:
+        letters = self._letters.get(offset, {})
+        known = [
+            self._standing(name, consumer, offset, letters.get(name))
+            for name, consumer in self._consumers.items()
+        ]
+        gone = [
+            Standing(group=name, status="dead_letter", letter=number)
+            for name, number in letters.items()
+            if name not in self._consumers
+        ]
+        return known + gone
+
+    def _standing(
+        self, group: str, consumer: Consumer, offset: Offset, letter: int | None
+    ) -> Standing:
+        held = standing.is_held(consumer, offset, self._now)
+        status = standing.status_for(consumer, offset, self._now)
+        lease = consumer.lease
+        in_run = consumer.cursor <= offset < consumer.run_end
+        return Standing(
+            group=group,
+            status=status if letter is None else "dead_letter",
+            lease_expires_at=to_datetime(lease.expires_at) if lease and held else None,
+            attempt=consumer.attempt if in_run else 0,
+            letter=letter,
+        )
+
+    def _whole(self, partition: PartitionState, offset: Offset) -> Message | None:
+        """The message with its payload, if that is wanted and can be read."""
+        if self._reading is None:
+            return None
+        try:
+            found = self._reading.messages(partition, [self._segment], offset, offset + 1)
+            return next(found, None)
+        except (Corrupted, EncryptionUnavailable):
+            return None
+
+    def _bare(self, partition: PartitionState, offset: Offset) -> Message:
+        columns, index = self._segment.columns, offset - self._segment.start
+        return Message(
+            queue=partition.queue.config.name,
+            partition=partition.name,
+            partition_number=partition.number,
+            offset=offset,
+            payload=b"",
+            chosen_id=columns.transaction_ids[index] if columns.transaction_ids else None,
+            trace=columns.trace_ids[index] if columns.trace_ids else None,
+            producer=columns.producers[index] if columns.producers else None,
+            created_at=to_datetime(self._segment.created_at),
+        )

@@ -1,0 +1,116 @@
+"""Looking for trace events by name, among those that somebody may see."""
+
+from collections.abc import AsyncIterator
+
+from skep.core.admin.trace import Traces
+from skep.core.cluster.peer_sync import Following, current
+from skep.core.limits import Limits
+from skep.core.log.segment_reader import Reading
+from skep.core.metrics.counters import Sees
+from skep.core.state.catalogue import Catalogue
+from skep.model.message_view import EventPage, NamePage, TracedMessage
+from skep.model.trace import TraceEvent, TraceName
+
+MAX_COUNTED = 100_000
+"""Events of a name, and names, that are counted at most."""
+
+
+class TraceSearch:
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        following: Following,
+        traces: Traces,
+        reading: Reading,
+        limits: Limits,
+    ) -> None:
+        self._following = following
+        self._catalogue = catalogue
+        self._traces = traces
+        self._reading = reading
+        self._limits = limits
+
+    @current
+    async def events(
+        self,
+        name: str,
+        sees: Sees,
+        *,
+        before: int | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+    ) -> EventPage:
+        """The events with a name. ``before`` is the ``next`` of the page before."""
+        limit = self._limits.check_page(limit)
+        found: list[TracedMessage] = []
+        following = None
+        async for event in self._named(name, sees, before):
+            if offset:
+                offset -= 1
+                continue
+            if len(found) == limit:
+                following = found[-1].event.number
+                break
+            traced = await self._with_message(event)
+            if traced is not None:
+                found.append(traced)
+        return EventPage(events=found, total=await self._count(name, sees), next=following)
+
+    @current
+    async def names(
+        self, sees: Sees, *, seeing_all: bool, offset: int = 0, limit: int | None = None
+    ) -> NamePage:
+        """The names that events carry. Who does not see all queues sees only what is in his."""
+        limit = self._limits.check_page(limit)
+        found: list[TraceName] = []
+        total = 0
+        async for name in self._names():
+            seen = name if seeing_all else await self._seen(name.name, sees)
+            if seen is None:
+                continue
+            if offset <= total < offset + limit:
+                found.append(seen)
+            total += 1
+        return NamePage(names=found, total=total)
+
+    async def _named(self, name: str, sees: Sees, before: int | None) -> AsyncIterator[TraceEvent]:
+        while events := await self._traces.named(name, before=before, limit=self._limits.page):
+            for event in events:
+                partition = self._catalogue.partitions.get(event.partition)
+                if partition is not None and sees(partition.queue.config.name):
+                    yield event
+            before = events[-1].number
+
+    async def _names(self) -> AsyncIterator[TraceName]:
+        after, count = "", 0
+        while count < MAX_COUNTED and (
+            names := await self._traces.names(after=after, limit=self._limits.page)
+        ):
+            for name in names:
+                yield name
+            after, count = names[-1].name, count + len(names)
+
+    async def _count(self, name: str, sees: Sees) -> int:
+        count = 0
+        async for _ in self._named(name, sees, None):
+            count += 1
+            if count == MAX_COUNTED:
+                break
+        return count
+
+    async def _seen(self, name: str, sees: Sees) -> TraceName | None:
+        """A name with what somebody sees of it; None if that is nothing."""
+        events = [event async for event in self._named(name, sees, None)]
+        if not events:
+            return None
+        return TraceName(
+            name=name,
+            events=len(events),
+            messages=len({(event.partition, event.offset) for event in events}),
+            last_seen_at=events[0].created_at,
+        )
+
+    async def _with_message(self, event: TraceEvent) -> TracedMessage | None:
+        partition = self._catalogue.partitions.get(event.partition)
+        message = partition and await self._reading.message(partition, event.offset)
+        return TracedMessage(event=event, message=message) if message else None

@@ -1,0 +1,1 @@
+"""Reads whole queues by position, for Spark and other bulk readers. Moves no cursor."""

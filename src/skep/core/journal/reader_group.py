@@ -1,0 +1,287 @@
+"""Groups that read the journal: where each began, and how far it says that it is.
+
+The truth about how far is the reader's own checkpoint. What is kept here lets others see its lag,
+and lets it begin twice at the same place, should it fail before its first checkpoint.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from skep.core.aio.completion import Locks, to_the_end
+from skep.core.journal.journal import Journal, Selection
+from skep.core.log.committer import Committer
+from skep.core.metrics.counters import Sees
+from skep.core.state import quota
+from skep.core.state.queue_state import PartitionState, QueueState
+from skep.errors import Conflict, Invalid, NotFound
+from skep.model.change import Applied, Change, EntryUpdate
+from skep.model.entry import Entry
+from skep.model.journal import Lanes, Position, behind
+from skep.model.name import Instant, Offset, check_name, to_datetime
+from skep.model.stats import GroupLag, PartitionLag
+from skep.store.protocol import Store
+
+SPACE = "journal.readers"
+MODE = "journal"
+"""What stands for a subscription in lists of groups."""
+_PAGE = 1000
+_STEP_BYTES = 4_000_000
+
+
+class At(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What was pushed at an instant or later; ``otherwise`` says what to do if there is none."""
+
+    at: Instant
+    otherwise: Literal["error", "latest"] = "error"
+
+
+Start: TypeAlias = Literal["earliest", "latest", "group"] | Position | At
+
+
+class Reader(msgspec.Struct, frozen=True, kw_only=True):
+    """``pin`` is where it begins, as long as it may have to begin there again."""
+
+    group: str
+    since: Instant
+    position: Position
+    pin: Position | None
+
+    def lanes(self, queue: QueueState) -> Lanes | None:
+        """How far it is in a queue; None if it does not read it."""
+        known = self.position.queues.get(queue.config.name)
+        return known.lanes if known and known.number == queue.config.number else None
+
+
+class Readers:
+    def __init__(self, store: Store, journal: Journal, committer: Committer) -> None:
+        self._store = store
+        self._journal = journal
+        self._committer = committer
+        self._changing = Locks[str]()
+        self._creating = Locks[str | None]()
+
+    async def begin(
+        self, group: str, selection: Selection, start: Start, sees: Sees
+    ) -> tuple[Position, bool]:
+        """Where a group begins, and whether that was decided now.
+
+        Until it has moved on from there, it begins at the same place again.
+        """
+        check_name("group", group)
+        queues = await self._journal.select(selection, sees)
+        taken = next((queue for queue in queues if group in queue.groups), None)
+        if taken is not None:
+            raise Conflict(f"group {group!r} pops from {taken.config.name!r}: choose another name")
+        return await to_the_end(self._begin(group, selection, queues, start))
+
+    async def _begin(
+        self, group: str, selection: Selection, queues: Sequence[QueueState], start: Start
+    ) -> tuple[Position, bool]:
+        limited = quota.limit_of("readers")
+        # Those of one principal one after the other, so that they are counted.
+        creating = self._creating.of(limited[0].id if limited else group)
+        async with creating, self._changing.of(group):
+            while True:
+                known, version = await self._find(group)
+                if known and known.pin and _is_for(known.pin, selection, queues):
+                    await self._committer.confirm()
+                    return known.pin, False
+                if known is None:
+                    await self._check_quota()
+                pin = await self._start(queues, start, known)
+                reader = Reader(group=group, since=self._store.clock.now(), position=pin, pin=pin)
+                if await self._put(reader, version):
+                    return pin, True
+
+    async def _check_quota(self) -> None:
+        """Whether the caller may have one more of those that read queues which it may use."""
+        if limited := quota.limit_of("readers"):
+            caller, limit = limited
+            existing = sum(
+                any(map(caller.sees, reader.position.queues)) for reader in await self.all()
+            )
+            quota.check("readers", existing, 1, limit)
+
+    async def _start(
+        self, queues: Sequence[QueueState], start: Start, known: Reader | None
+    ) -> Position:
+        first = await self._journal.first(queues)
+        if start == "earliest" or (start == "group" and known is None):
+            return first
+        heads = await self._journal.heads(queues)
+        if start == "latest":
+            return heads
+        if isinstance(start, At):
+            found = await self._journal.at(queues, start.at)
+            if start.otherwise == "error" and found == heads:
+                raise Invalid("start.at", "is later than all messages")
+            return found
+        asked = start if isinstance(start, Position) else known and known.position
+        assert isinstance(asked, Position)
+        await self._journal.check(asked, queues)
+        return asked.within(first)
+
+    async def move(self, group: str, position: Position, *, stay: bool = False) -> Reader:
+        """Note how far a group is: all before that is safe with the reader.
+
+        One that is to ``stay`` is shown where it was; it only need not begin there again.
+        """
+        check_name("group", group)
+        await self._journal.check(position, ())
+        return await to_the_end(self._move(group, position, stay=stay))
+
+    async def _move(self, group: str, position: Position, *, stay: bool) -> Reader:
+        async with self._changing.of(group):
+            while True:
+                known, version = await self._find(group)
+                if known is None:
+                    raise _no_reader(group)
+                pin = known.pin if known.pin == position else None
+                shown = known.position if stay else position
+                moved = replace(known, position=shown, pin=pin)
+                if await self._put(moved, version):
+                    return moved
+
+    async def forget(self, group: str) -> bool:
+        """Forget a group that read the journal; False if there was none."""
+        known = await self.find(group)
+        if known is not None:
+            update = EntryUpdate(space=SPACE, key=group, value=None)
+            await self._committer.submit(Change(entries=(update,)))
+        return known is not None
+
+    async def find(self, group: str) -> Reader | None:
+        known, _ = await self._find(check_name("group", group))
+        return known
+
+    async def get(self, group: str) -> Reader:
+        known = await self.find(group)
+        if known is None:
+            raise _no_reader(group)
+        return known
+
+    async def all(self) -> list[Reader]:
+        """Every reader, by name."""
+        found: list[Reader] = []
+        after = ""
+        while page := await self._store.list_entries(SPACE, after=after, limit=_PAGE):
+            found += [_decode(entry.value) for entry in page]
+            after = page[-1].key
+        return found
+
+    async def lags(self, queue: QueueState, readers: Sequence[Reader]) -> list[GroupLag]:
+        """How far those of the readers are behind that read a queue."""
+        heads: Lanes | None = None
+        found = []
+        for reader in readers:
+            if (lanes := reader.lanes(queue)) is not None:
+                heads = await self._store.heads(queue.config.number) if heads is None else heads
+                found.append(await self._lag(queue, reader, lanes, heads))
+        return found
+
+    async def _lag(self, queue: QueueState, reader: Reader, lanes: Lanes, heads: Lanes) -> GroupLag:
+        oldest = await self._oldest(queue.config.number, lanes, heads)
+        return GroupLag(
+            queue=queue.config.name,
+            group=reader.group,
+            subscription_mode=MODE,
+            subscription_from=None,
+            subscribed_at=to_datetime(reader.since),
+            partitions=0,
+            backlog=behind(heads, lanes),
+            partitions_with_backlog=0,
+            leased_partitions=0,
+            members=0,
+            oldest_at=None if oldest is None else to_datetime(oldest),
+        )
+
+    async def lanes(self, queue: QueueState, reader: Reader) -> list[PartitionLag]:
+        """How far a reader is in each lane of a queue."""
+        lanes = reader.lanes(queue) or {}
+        heads = await self._store.heads(queue.config.number)
+        return [
+            await self._lane_lag(queue.config.number, lane, lanes.get(lane, 0), head)
+            for lane, head in sorted(heads.items())
+        ]
+
+    async def _lane_lag(self, queue: int, lane: int, position: int, head: int) -> PartitionLag:
+        oldest = await self._oldest(queue, {lane: position}, {lane: head})
+        return PartitionLag(
+            partition=f"lane {lane}",
+            number=lane,
+            cursor=position,
+            end=head,
+            backlog=max(0, head - position),
+            leased=False,
+            worker_id=None,
+            lease_expires_at=None,
+            attempt=0,
+            oldest_at=None if oldest is None else to_datetime(oldest),
+            last_consumed_at=None,
+            messages_consumed=position,
+            batches_consumed=0,
+        )
+
+    async def _oldest(self, queue: int, lanes: Lanes, heads: Lanes) -> Instant | None:
+        """Since when the oldest message waits that a reader has not passed."""
+        waiting = [
+            segment.created_at
+            for lane, head in heads.items()
+            if head > lanes.get(lane, 0)
+            for segment in await self._store.read_journal(queue, lane, lanes.get(lane, 0), limit=1)
+        ]
+        return min(waiting, default=None)
+
+    async def passed(
+        self, partition: PartitionState, before: Offset, readers: Sequence[Lanes]
+    ) -> Offset:
+        """Up to where all readers have passed what a partition has before an offset.
+
+        A partition's messages may lie in several lanes, so each segment is asked for its own.
+        """
+        at = partition.start
+        while at < before:
+            segments = await self._store.read(
+                partition.number, at, messages=before - at, size=_STEP_BYTES
+            )
+            for segment in segments:
+                least = min(lanes.get(segment.lane, 0) for lanes in readers)
+                if segment.position + len(segment.columns) > least:
+                    return min(before, segment.start)
+                at = segment.end
+            if not segments:
+                break
+        return before
+
+    # What is kept.
+
+    async def _find(self, group: str) -> tuple[Reader | None, int]:
+        """A reader, and the version of what is kept of it."""
+        found: Sequence[Entry] = await self._store.find_entries(SPACE, [group])
+        return (_decode(found[0].value), found[0].version) if found else (None, 0)
+
+    async def _put(self, reader: Reader, expected: int) -> bool:
+        """False if somebody else has written it meanwhile."""
+        update = EntryUpdate(
+            space=SPACE, key=reader.group, value=_encode(reader), expected=expected
+        )
+        outcome = await self._committer.submit(Change(entries=(update,)))
+        return isinstance(outcome, Applied)
+
+
+def _is_for(pin: Position, selection: Selection, queues: Sequence[QueueState]) -> bool:
+    """Whether a reader of these queues began there. A pattern may match more by now."""
+    pinned = pin.numbers().items()
+    selected = {queue.config.name: queue.config.number for queue in queues}.items()
+    return pinned <= selected and (selection.pattern is not None or selected <= pinned)
+
+
+def _no_reader(group: str) -> NotFound:
+    return NotFound(f"group {group!r} has never begun to read a journal")
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Reader).decode

@@ -1,0 +1,1 @@
+"""Counts what commits did. Decides nothing."""

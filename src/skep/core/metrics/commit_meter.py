@@ -1,0 +1,172 @@
+"""From commits to counters: what a commit did is what has happened."""
+
+from collections.abc import Mapping, Sequence
+
+from skep.core.metrics.counters import Metrics
+from skep.core.metrics.latency_window import Latencies
+from skep.core.rules import lease as leases
+from skep.core.rules.latency import UNKNOWN, completed
+from skep.core.state.catalogue import Catalogue
+from skep.core.state.queue_state import GroupState, PartitionState
+from skep.model import ranges
+from skep.model.change import Applied, Change, Commit, ConsumerUpdate, GiveUp
+from skep.model.consumer import Consumer
+from skep.model.name import RESERVED, Offset
+from skep.model.ranges import Ranges
+from skep.model.tally import Tally
+from skep.store.clock import Clock
+
+_NEW = Consumer()
+
+
+class Meter:
+    """Counts every commit and lets the catalogue follow it, in this order: what was is needed to
+    see what is new.
+
+    So a message counts once, whether a push, a transaction or a replay brought it, and nothing
+    counts that did not happen.
+    """
+
+    def __init__(self, clock: Clock, catalogue: Catalogue) -> None:
+        self._clock = clock
+        self._catalogue = catalogue
+        self.metrics = Metrics(clock)
+        self.latencies = Latencies(clock)
+        self._now = clock.now()
+        self._tallies: dict[int, Tally] = {}
+        """Where this commit counts, by queue."""
+        self.letters: dict[int, int] = {}
+        """How many dead letters queues have, by number, as far as somebody has counted."""
+        self.letter_changes = 0
+        """How often any of these has changed."""
+
+    def follow(self, changes: list[Change], commit: Commit) -> None:
+        self._count_all(changes, commit)
+        self._catalogue.follow(changes, commit)
+
+    def _count_all(self, changes: list[Change], commit: Commit) -> None:
+        self._now = self._clock.now()
+        self.metrics.begin(self._now)
+        self.latencies.begin(self._now)
+        self.metrics.keep_only(self._catalogue.queues)
+        self._tallies.clear()
+        for segment in commit.segments:
+            if tally := self._tally(segment.queue, segment.partition):
+                tally.pushed += len(segment.columns.payloads)
+        states: dict[tuple[int, str], Consumer] = {}
+        for change, outcome in zip(changes, commit.outcomes, strict=True):
+            if type(outcome) is Applied and not outcome.repeated:
+                self._count(change, states)
+
+    def _count(self, change: Change, states: dict[tuple[int, str], Consumer]) -> None:
+        if change.appends:
+            for queue, partition in {each.queue: each.partition for each in change.appends}.items():
+                if tally := self._tally(queue, partition):
+                    tally.pushes += 1
+        dead = _by_place(change.dead_letters) if change.dead_letters else {}
+        for update in change.consumers:
+            self._count_update(update, states, dead)
+        for given_up in change.dead_letters:
+            self.forget_letters(given_up.queue)
+            if tally := self._tally(given_up.queue, given_up.partition):
+                tally.dead_letters += 1
+        for removal in change.removals:
+            self.forget_letters(removal.queue)
+
+    def _count_update(
+        self,
+        update: ConsumerUpdate,
+        states: dict[tuple[int, str], Consumer],
+        dead: Mapping[tuple[int, str], Sequence[Offset]],
+    ) -> None:
+        """Count what one update did; ``states`` are those that the same commit made before."""
+        partition = self._catalogue.partitions.get(update.partition)
+        group = partition and partition.queue.groups.get(update.group)
+        if not partition or not group:
+            return
+        place = update.partition, update.group
+        before = states.get(place) or group.consumers.get(update.partition, _NEW)
+        states[place] = update.state
+        popped, acked, failed = _moved(before, update)
+        if not (popped or acked or failed):
+            return
+        tally = self._tally_of(partition)
+        if tally is None:
+            return
+        tally.popped += popped
+        tally.acked += acked
+        tally.failed += failed
+        tally.pops += bool(popped)
+        tally.acks += bool(acked or failed)
+        if popped and update.state.lease:
+            tally.note_lag(max(0, self._now - update.state.oldest_at))
+        if acked and update.lease:
+            lost = ranges.from_offsets(dead.get(place, ()))
+            self._time(group, partition, before, update.state, lost)
+
+    def _time(
+        self,
+        group: GroupState,
+        partition: PartitionState,
+        before: Consumer,
+        after: Consumer,
+        dead: Ranges,
+    ) -> None:
+        """Count how long the messages took that an ack completed.
+
+        Whoever did not hand them out does not know how old they are, and leaves them out.
+        """
+        if before.lease is None:
+            return
+        ages = self._catalogue.holdings.ages(before.lease.id, (group, partition))
+        if ages is UNKNOWN:
+            return
+        before = leases.from_start(before, partition.start)
+        sketch = self.latencies.of(partition.queue.config.name, group.name)
+        for bucket, messages in completed(ages, before, after, dead, self._now):
+            sketch[bucket] = sketch.get(bucket, 0) + messages
+
+    def forget_letters(self, queue: int) -> None:
+        self.letters.pop(queue, None)
+        self.letter_changes += 1
+
+    def _tally(self, queue: int, partition: int) -> Tally | None:
+        """Where to count what happens in a partition; None if it is gone."""
+        tally = self._tallies.get(queue)
+        if tally is None:
+            known = self._catalogue.partitions.get(partition)
+            tally = self._tally_of(known) if known else None
+            if tally:
+                self._tallies[queue] = tally
+        return tally
+
+    def _tally_of(self, partition: PartitionState) -> Tally | None:
+        name = partition.queue.config.name
+        # What lies aside counts when it enters its own queue.
+        return None if name.startswith(RESERVED) else self.metrics.of(name)
+
+
+def _moved(before: Consumer, update: ConsumerUpdate) -> tuple[int, int, int]:
+    """How many messages an update handed out, found done, and sent back to be tried again."""
+    after = update.state
+    acked = max(0, after.messages_consumed - before.messages_consumed)
+    if after.lease and (before.lease is None or before.lease.id != after.lease.id):
+        return _run(after), acked, 0
+    if after.retries > before.retries:
+        return 0, acked, _run(after)
+    # Acknowledged without ever having been leased: it was when it was popped.
+    return (0 if update.lease else acked), acked, 0
+
+
+def _by_place(letters: Sequence[GiveUp]) -> dict[tuple[int, str], list[Offset]]:
+    """The offsets that were given up in each partition, by each group."""
+    found: dict[tuple[int, str], list[Offset]] = {}
+    for letter in letters:
+        found.setdefault((letter.partition, letter.group), []).append(letter.offset)
+    return found
+
+
+def _run(consumer: Consumer) -> int:
+    """How many messages of a run are not done."""
+    done = ranges.overlap(consumer.acked, consumer.cursor, consumer.run_end)
+    return max(0, consumer.run_end - consumer.cursor - done)

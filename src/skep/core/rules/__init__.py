@@ -1,0 +1,1 @@
+"""Pure functions of a state and a time. No asyncio, no store, nothing that is kept."""

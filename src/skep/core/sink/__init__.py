@@ -1,0 +1,1 @@
+"""Rows are staged unseen and published once per application and version."""

@@ -1,0 +1,62 @@
+"""Applications that write under versions: who may, and which version may follow which."""
+
+from skep.core.sink.manifest import Epoch, Fingerprint
+from skep.errors import Conflict, Forbidden
+
+MAX_FIRST_VERSION = 1 << 53
+MAX_VERSION_STEP = 1 << 32
+"""How far a version may be above the last one. Versions need not be consecutive: a stream skips
+epochs without rows, a batch job may count in milliseconds."""
+
+
+def check_owner(app: str, owner: str | None, caller: str | None) -> None:
+    """Refuse every caller but the owner of an application, if it has one."""
+    if owner not in (None, caller):
+        raise Forbidden(
+            f"application {app!r} belongs to another key or subject; "
+            f"to release it: skep application reset {app!r}"
+        )
+
+
+def check_next(epoch: Epoch, last: int | None, *, rows: int) -> None:
+    """Refuse a version that leaves no room for those after it, by mistake or on purpose."""
+    if epoch.version is None:
+        return
+    if last is None:
+        most, rule = MAX_FIRST_VERSION, f"the first version is at most {MAX_FIRST_VERSION}"
+    elif rows:
+        most, rule = last + MAX_VERSION_STEP, f"a version is at most {MAX_VERSION_STEP} higher"
+    else:
+        most, rule = last + 1, "a version without rows is the next one"
+    if epoch.version > most:
+        after = "" if last is None else f" after version {last}"
+        raise Conflict(
+            f"application {epoch.app!r} cannot commit version {epoch.version}{after}: {rule}"
+        )
+
+
+def check_repeated(
+    epoch: Epoch, last: int, known: Fingerprint | None, mine: Fingerprint, problem: str | None
+) -> None:
+    """Refuse what would be dropped as a repetition, and is none."""
+    number = epoch.number
+    advice = (
+        "Give each query its own checkpoint and its own txnAppId. To let the application start "
+        f"over on purpose: skep application reset {epoch.app!r}"
+    )
+    if number < last:
+        raise Conflict(
+            f"application {epoch.app!r} has committed version {last} and cannot go "
+            f"back to version {number}: its checkpoint is a new one or an old copy, or another "
+            f"query uses the same txnAppId. {advice}"
+        )
+    if known is None or (problem and known.stages == mine.stages):
+        return  # its chunks were taken when it was published
+    if problem:
+        raise Conflict(problem)
+    if not known.is_of(mine):
+        raise Conflict(
+            f"version {number} of application {epoch.app!r} was committed with other rows: "
+            f"{known.rows} then, {mine.rows} now. Another query uses the same txnAppId, or a copy "
+            f"of its checkpoint. {advice}"
+        )

@@ -1,0 +1,374 @@
+"""What is kept of a sink: the chunks that are staged, what was decided, how far each app is.
+
+All of it are entries, and whoever writes one says which version of it he has read: so a chunk is
+published, replaced, dropped or swept by one of those who try at once, on whichever server.
+
+    sink.stages      app, version, stage, chunk   -> what is in the chunk, and where
+    sink.chunks      the same and a random id     -> the chunk itself
+    sink.apps        app                          -> the last version, how far it is
+    sink.batches     app                          -> the same for one without versions
+    sink.decisions   space and app                -> the chunks of a version that takes several
+"""
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import NamedTuple, TypeVar
+from uuid import uuid4
+
+import msgspec
+from msgspec.structs import replace
+
+from skep.core.aio.slicing import next_slice, yielding
+from skep.core.sink.chunk import Content, Part
+from skep.errors import Corrupted, Invalid
+from skep.model.change import EntryUpdate
+from skep.model.entry import Entry
+from skep.model.name import MAX_NUMBER, check_count, check_text
+from skep.model.sink import Stage
+from skep.store.protocol import Store
+
+STAGES, CHUNKS, DECISIONS = "sink.stages", "sink.chunks", "sink.decisions"
+APPS, BATCHES = "sink.apps", "sink.batches"
+MAX_CHUNKS = 1_000_000
+MAX_LABEL = 255
+_SEPARATOR = "\x1f"
+"""Between the parts of a key: no part can contain it."""
+_PAGE = 1000
+
+T = TypeVar("T")
+
+
+class Piece(msgspec.Struct, frozen=True, array_like=True):
+    """A staged chunk, or a part of it: where it lies, and what it counts for.
+
+    A chunk with many partitions or ids consists of parts, which are published one by one.
+    ``queues``, ``partitions`` and ``ids`` are then in the parts only.
+    """
+
+    data: str
+    rows: int
+    size: int
+    queues: dict[str, int]
+    content: Content | None = None
+    partitions: int = 0
+    ids: int = 0
+    parts: list["Piece"] | None = None
+
+    @property
+    def stored(self) -> list["Piece"]:
+        """The parts, in their order; the piece itself if it has none."""
+        return self.parts or [self]
+
+
+class PieceSize(msgspec.Struct, frozen=True, array_like=True):
+    """The beginning of a piece: the queues of a chunk may be many."""
+
+    data: str
+    rows: int
+    size: int
+
+
+class Fingerprint(msgspec.Struct, frozen=True, array_like=True):
+    """By which a repetition of a version is told from another version of the same number.
+
+    ``stages`` is a digest of their names, ``checkpoint`` names the query and where it keeps its
+    progress, if it does.
+    """
+
+    content: Content | None
+    stages: bytes
+    checkpoint: str | None
+
+    @property
+    def rows(self) -> int:
+        return self.content.rows if self.content else 0
+
+    def is_of(self, other: "Fingerprint") -> bool:
+        """Whether both are of the same version.
+
+        A query that runs an epoch again from its own checkpoint reads the same rows. What it makes
+        of them may differ, such as random ids or sums of floats in another order; then as many
+        rows are taken for the same.
+        """
+        if self.content is None or other.content is None:
+            return True
+        if self.checkpoint is not None and self.checkpoint == other.checkpoint:
+            return self.content.rows == other.content.rows
+        return self.content == other.content
+
+
+class Progress(msgspec.Struct, frozen=True, array_like=True):
+    """The last version, how many of its chunks are published if not all are, and whose app it is.
+
+    An app belongs to the principal that first staged or committed under its name, with a version
+    or without; it has no version before its first commit. Its owner is the one in ``sink.apps``, or
+    the one in ``sink.batches`` if there is none. Without authentication it has no owner.
+    """
+
+    version: int | None
+    done: int | None = None
+    owner: str | None = None
+    fingerprint: Fingerprint | None = None
+
+
+class Decision(msgspec.Struct, frozen=True, array_like=True):
+    """The chunks of a version, in the order in which they are published."""
+
+    version: int
+    pieces: list[Piece]
+
+
+class Epoch(NamedTuple):
+    """A version of an app; one without versions has a single one."""
+
+    app: str
+    version: int | None
+
+    @property
+    def number(self) -> int:
+        return self.version or 0
+
+    @property
+    def account(self) -> "Account":
+        return Account(APPS if self.version is not None else BATCHES, self.app)
+
+    @property
+    def prefix(self) -> str:
+        version = "" if self.version is None else str(self.version)
+        return _SEPARATOR.join((self.app, version, ""))
+
+    def key(self, stage: str, chunk: int) -> str:
+        return f"{self.prefix}{stage}{_SEPARATOR}{chunk:07}"
+
+
+class Account(NamedTuple):
+    """Where the progress of an app is kept."""
+
+    space: str
+    app: str
+
+    @property
+    def decision(self) -> str:
+        return f"{self.space}{_SEPARATOR}{self.app}"
+
+
+class Staged(NamedTuple):
+    """A chunk that waits to be published."""
+
+    entry: Entry
+    piece: Piece
+
+    @property
+    def stage(self) -> str:
+        """The stage, with the epoch that it is of."""
+        return self.entry.key.rpartition(_SEPARATOR)[0]
+
+    @property
+    def app(self) -> str:
+        return _app_of_chunk(self.entry)
+
+    @property
+    def chunk(self) -> int:
+        return int(self.entry.key.rpartition(_SEPARATOR)[2])
+
+    def taken(self) -> EntryUpdate:
+        """It is no longer staged, if it is still as it was read."""
+        return EntryUpdate(
+            space=STAGES, key=self.entry.key, value=None, expected=self.entry.version
+        )
+
+
+def _app_of_chunk(staged: Entry) -> str:
+    return staged.key.partition(_SEPARATOR)[0]
+
+
+def account_of(decision: str) -> Account:
+    """Whose decision lies under a key."""
+    return Account(*decision.split(_SEPARATOR))
+
+
+def check_epoch(app: object, version: object) -> Epoch:
+    label = _check_label("app", app)
+    if version is None:
+        return Epoch(label, None)
+    return Epoch(label, check_count("version", version, most=MAX_NUMBER))
+
+
+def check_stage(field: str, stage: object) -> str:
+    label = _check_label(field, stage)
+    if "/" in label:
+        raise Invalid(field, "must not contain a slash")
+    return label
+
+
+def _check_label(field: str, text: object) -> str:
+    label = check_text(field, text)
+    if not 0 < len(label) <= MAX_LABEL:
+        raise Invalid(field, f"must have 1 to {MAX_LABEL} characters, not {len(label)}")
+    if any(unicodedata.category(char) == "Cc" for char in label):
+        raise Invalid(field, "must not contain control characters")
+    return label
+
+
+def fingerprint_of(
+    stages: Iterable[Stage], pieces: Iterable[Piece], checkpoint: str | None
+) -> Fingerprint:
+    """Of a version whose stages were committed, as far as their chunks are there."""
+    contents = [piece.content for piece in pieces]
+    known = [content for content in contents if content is not None]
+    names = msgspec.msgpack.encode([(each.stage, each.chunks, each.rows) for each in stages])
+    return Fingerprint(
+        content=sum(known, Content()) if len(known) == len(contents) else None,
+        stages=sha256(names).digest(),
+        checkpoint=checkpoint,
+    )
+
+
+def put_chunk(
+    key: str,
+    known: Entry | None,
+    parts: Sequence[Part],
+    content: Content,
+) -> list[EntryUpdate]:
+    """Stage a chunk, in place of the one that was staged before."""
+    piece = _piece(f"{key}{_SEPARATOR}{uuid4().hex}", parts, content)
+    expected = known.version if known else 0
+    updates = [EntryUpdate(space=STAGES, key=key, value=_encode(piece), expected=expected)]
+    updates += [
+        EntryUpdate(space=CHUNKS, key=each.data, value=part.value)
+        for each, part in zip(piece.stored, parts, strict=True)
+    ]
+    return updates + (drop_data([_decode(known, Piece)]) if known else [])
+
+
+def _piece(data: str, parts: Sequence[Part], content: Content) -> Piece:
+    pieces = [
+        Piece(
+            data=f"{data}{_SEPARATOR}{index:06}" if index else data,
+            rows=part.rows,
+            size=part.size,
+            queues=part.queues,
+            partitions=part.partitions,
+            ids=part.ids,
+        )
+        for index, part in enumerate(parts)
+    ]
+    if len(pieces) == 1:
+        return replace(pieces[0], content=content)
+    size = sum(part.size for part in parts)
+    return Piece(data, content.rows, size, {}, content, parts=pieces)
+
+
+def put_progress(account: Account, progress: Progress | None, expected: int) -> EntryUpdate:
+    value = _encode(progress) if progress else None
+    return EntryUpdate(space=account.space, key=account.app, value=value, expected=expected)
+
+
+def is_published(progress: Entry) -> bool:
+    """Whether all is published that was decided for an app."""
+    return _decode(progress, Progress).done is None
+
+
+def is_claim(progress: Entry) -> bool:
+    """Whether an app has an owner and has not committed any version."""
+    return _decode(progress, Progress).version is None
+
+
+def forget(progress: Entry) -> EntryUpdate:
+    """The app was never there, if it is still as it was read."""
+    return EntryUpdate(
+        space=progress.space, key=progress.key, value=None, expected=progress.version
+    )
+
+
+def put_decision(account: Account, decision: Decision | None) -> EntryUpdate:
+    value = _encode(decision) if decision else None
+    return EntryUpdate(space=DECISIONS, key=account.decision, value=value)
+
+
+def drop_data(pieces: Iterable[Piece]) -> list[EntryUpdate]:
+    return [
+        EntryUpdate(space=CHUNKS, key=part.data, value=None)
+        for piece in pieces
+        for part in piece.stored
+    ]
+
+
+async def read_staged(store: Store, prefix: str) -> list[Staged]:
+    """The chunks that are staged under a prefix of keys, in their order."""
+    found = await read_all(store, STAGES, prefix)
+    return [Staged(entry, _decode(entry, Piece)) async for entry in yielding(found)]
+
+
+async def read_sizes(store: Store) -> list[tuple[str, int]]:
+    """The application and the size of each chunk that is staged."""
+    found = await read_all(store, STAGES)
+    return [
+        (_app_of_chunk(entry), _decode(entry, PieceSize).size) async for entry in yielding(found)
+    ]
+
+
+async def find_size(store: Store, key: str) -> int | None:
+    """The size of a staged chunk, if it is staged."""
+    found = await store.find_entries(STAGES, [key])
+    return _decode(found[0], PieceSize).size if found else None
+
+
+async def read_progress(store: Store, account: Account) -> tuple[Progress | None, int]:
+    """How far an app is, and the version of the entry that says so."""
+    found = await store.find_entries(account.space, [account.app])
+    return (_decode(found[0], Progress), found[0].version) if found else (None, 0)
+
+
+async def read_owner(store: Store, app: str) -> str | None:
+    """The owner of an app, the same for what it writes with versions and without."""
+    for space in (APPS, BATCHES):
+        progress, _ = await read_progress(store, Account(space, app))
+        if progress is not None and progress.owner is not None:
+            return progress.owner
+    return None
+
+
+async def read_owners(store: Store, apps: Sequence[str]) -> dict[str, str]:
+    """The owners of apps, without those that have none."""
+    owners: dict[str, str] = {}
+    for space in (BATCHES, APPS):
+        for start in range(0, len(apps), _PAGE):
+            for entry in await store.find_entries(space, apps[start : start + _PAGE]):
+                if owner := _decode(entry, Progress).owner:
+                    owners[entry.key] = owner
+            await next_slice()
+    return owners
+
+
+async def read_decision(store: Store, account: Account) -> Decision | None:
+    found = await store.find_entries(DECISIONS, [account.decision])
+    return _decode(found[0], Decision) if found else None
+
+
+async def read_data(store: Store, pieces: Sequence[Piece]) -> list[bytes] | None:
+    """The chunks themselves; None if one is gone, because somebody published it."""
+    found = await store.find_entries(CHUNKS, [piece.data for piece in pieces])
+    return [entry.value for entry in found] if len(found) == len(pieces) else None
+
+
+async def read_all(store: Store, space: str, prefix: str = "") -> list[Entry]:
+    page = await store.list_entries(space, prefix=prefix, limit=_PAGE)
+    found = list(page)
+    while len(page) == _PAGE:
+        await next_slice()
+        page = await store.list_entries(space, prefix=prefix, after=page[-1].key, limit=_PAGE)
+        found += page
+    return found
+
+
+def _encode(record: msgspec.Struct) -> bytes:
+    return msgspec.msgpack.encode(record)
+
+
+def _decode(entry: Entry, kind: type[T]) -> T:
+    try:
+        return msgspec.msgpack.decode(entry.value, type=kind)
+    except msgspec.MsgspecError as error:
+        raise Corrupted(f"the entry {entry.key!r} of {entry.space} is damaged: {error}") from None

@@ -1,0 +1,62 @@
+"""How much the applications of a principal have staged and not committed.
+
+It is counted in the store, at most once in a few seconds for each principal, and added up in
+between: so it is right with several servers, up to what they stage in this time.
+"""
+
+from skep.core.aio.completion import Locks
+from skep.core.sink import manifest as ledger
+from skep.core.state import quota
+from skep.core.state.quota import MAX_COUNTS, Count
+from skep.store.protocol import Store
+
+MIN_CHUNK_BYTES = 64 << 10
+"""What a chunk counts at least: the number of chunks is limited too."""
+RECOUNT_SECONDS = 5.0
+REFUSED_SECONDS = 1.0
+"""How long a count is good for that leaves no room."""
+
+
+class StagedBytes:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._counts: dict[str | None, Count] = {}
+        self._counting = Locks[str | None]()
+
+    async def add(self, key: str, size: int) -> None:
+        """Count a chunk for the caller; raises ``QuotaExceeded`` if that is too much.
+
+        One that replaces a chunk counts in its place.
+        """
+        limited = quota.limit_of("staged_bytes")
+        if limited is None:
+            return
+        caller, limit = limited
+        replaced = await ledger.find_size(self._store, key)
+        weight = _weight(size) - (0 if replaced is None else _weight(replaced))
+        if weight <= 0:
+            return
+        count = await self._count(caller.id, limit - weight)
+        quota.check("staged_bytes", count.size, weight, limit)
+        count.size += weight
+
+    async def _count(self, owner: str | None, room: int) -> Count:
+        async with self._counting.of(owner):
+            known = self._counts.get(owner)
+            if known is not None:
+                seconds = RECOUNT_SECONDS if known.size <= room else REFUSED_SECONDS
+                if known.age < seconds:
+                    return known
+            if len(self._counts) >= MAX_COUNTS:
+                self._counts.clear()
+            counted = self._counts[owner] = Count(await self._staged(owner))
+            return counted
+
+    async def _staged(self, owner: str | None) -> int:
+        sizes = await ledger.read_sizes(self._store)
+        owners = await ledger.read_owners(self._store, list({app for app, _ in sizes}))
+        return sum(_weight(size) for app, size in sizes if owners.get(app) == owner)
+
+
+def _weight(size: int) -> int:
+    return max(size, MIN_CHUNK_BYTES)

@@ -1,0 +1,1 @@
+"""What this process keeps in memory: a mirror of the store."""

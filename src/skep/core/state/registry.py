@@ -1,0 +1,328 @@
+"""The queues as this process knows them."""
+
+import asyncio
+from collections import deque
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+from msgspec.structs import replace
+
+from skep.core.aio.completion import to_the_end
+from skep.core.aio.slicing import yielding
+from skep.core.rules import lease as leases
+from skep.core.state.lease_table import Holdings
+from skep.core.state.loader import Refresher
+from skep.core.state.queue_state import GroupState, PartitionState, QueueState
+from skep.core.state.scheduler import Scheduler
+from skep.core.state.segment_cache import TailCache
+from skep.core.state.waiters import ANY_QUEUE, Waiting, journal_of
+from skep.errors import Closed, GroupNotFound, PartitionNotFound, QueueNotFound
+from skep.model.change import Applied, Change, Commit
+from skep.model.consumer import Consumer
+from skep.model.name import RESERVED, SECOND, check_text
+from skep.model.queue import Partition, Queue, Subscription
+from skep.store.clock import Clock
+
+_SKEW = SECOND
+"""By how much the clocks of servers may differ, as each of them knows that of the store."""
+
+
+class Known:
+    """Finds queues, partitions and groups; who waits for one hears of what happens to it.
+
+    ``follow`` is told of every commit of this process, ``hear`` and its neighbours of what others
+    stored.
+    """
+
+    def __init__(self, clock: Clock, *, cache_bytes: int) -> None:
+        self.closed = False
+        self._clock = clock
+        self.dropped: deque[int | str] = deque(maxlen=1000)
+        """Numbers of queues and ids of subscriptions that are gone, whatever was read before."""
+        self._freeing: set[asyncio.Task[None]] = set()
+        self.queues: dict[str, QueueState] = {}
+        self.by_number: dict[int, QueueState] = {}
+        self.partitions: dict[int, PartitionState] = {}
+        self.cache = TailCache(cache_bytes)
+        self.holdings = Holdings(clock)
+        self.waiting = Waiting(clock)
+        self.scheduler = Scheduler(clock, self.waiting, self.partitions)
+        self._refresher = Refresher(self.scheduler.refresh, self._wake_group)
+
+    def close(self) -> None:
+        """Let everybody who waits go home empty-handed, and nobody come in."""
+        self.closed = True
+        self.scheduler.close()
+        self.waiting.close()
+        self._refresher.stop()
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise Closed
+
+    # Finding.
+
+    def queue(self, name: str) -> QueueState:
+        """A queue of a client; raises ``QueueNotFound`` if there is none, or if it is ours."""
+        found = self.any_queue(name)
+        if name.startswith(RESERVED):
+            raise QueueNotFound(name)
+        return found
+
+    def any_queue(self, name: str) -> QueueState:
+        self.check_open()
+        found = self.queues.get(check_text("queue", name))
+        if found is None:
+            raise QueueNotFound(name)
+        return found
+
+    def partition(self, queue: str, name: str) -> PartitionState:
+        found = self.queue(queue).partitions.get(check_text("partition", name))
+        if found is None:
+            raise PartitionNotFound(queue, name)
+        return found
+
+    def partitions_of(self, queue: str, only: str | None) -> list[PartitionState]:
+        """All partitions of a queue, or one that is named."""
+        if only is not None:
+            return [self.partition(queue, only)]
+        return list(self.queue(queue).partitions.values())
+
+    def group(self, queue: str, name: str) -> GroupState:
+        found = self.queue(queue).groups.get(check_text("group", name))
+        if found is None:
+            raise GroupNotFound(queue, name)
+        return found
+
+    def is_known(self, queue: QueueState) -> bool:
+        """False if a queue was deleted, perhaps while the store was asked for something of it."""
+        return self.by_number.get(queue.config.number) is queue
+
+    # What there is.
+
+    def add_queue(self, config: Queue) -> QueueState:
+        queue = self.queues[config.name] = self.by_number[config.number] = QueueState(config)
+        self.waiting.wake_all(config.name)
+        self.waiting.wake_all(ANY_QUEUE)
+        return queue
+
+    def reconfigure(self, queue: QueueState, config: Queue) -> None:
+        queue.configure(config)
+        self.refresh_queue(queue)
+        self.waiting.wake_all(ANY_QUEUE)
+
+    async def drop_queue(self, queue: QueueState) -> None:
+        """Forget a queue that is gone: at once by its name, then its partitions in steps."""
+        self.hide_queue(queue)
+        await to_the_end(self.dismantle(queue))
+
+    def hide_queue(self, queue: QueueState) -> None:
+        """Let nobody find a queue, by its name or its number."""
+        del self.queues[queue.config.name]
+        del self.by_number[queue.config.number]
+        self.dropped.append(queue.config.number)
+
+    def undrop(self, identity: int | str) -> None:
+        """What could not be deleted is still there; many others may have gone since."""
+        with suppress(ValueError):
+            self.dropped.remove(identity)
+
+    def show_queue(self, queue: QueueState) -> bool:
+        """Let a queue be found again that could not be deleted; False if another has its name."""
+        if self.queues.setdefault(queue.config.name, queue) is not queue:
+            return False
+        self.by_number[queue.config.number] = queue
+        self.undrop(queue.config.number)
+        self.waiting.wake_all(queue.config.name)
+        self.waiting.wake_all(ANY_QUEUE)
+        return True
+
+    async def dismantle(self, queue: QueueState) -> None:
+        """Let nothing of a hidden queue be found; its memory is freed in the background."""
+        groups = list(queue.groups.values())
+        for group in groups:
+            self.scheduler.forget(group)
+        partitions = list(queue.partitions.values())
+        async for partition in yielding(partitions):
+            self.partitions.pop(partition.number, None)
+        self._free_later(self._free(queue, groups))
+
+    def _free_later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._freeing.add(task)
+        task.add_done_callback(self._freeing.discard)
+
+    async def _free(self, queue: QueueState, groups: list[GroupState]) -> None:
+        """Piece by piece: freed at once, a million partitions would hold everybody up."""
+        queue.release()
+        async for _ in yielding(iter(queue.partitions.__len__, 0)):
+            _, partition = queue.partitions.popitem()
+            for group in groups:
+                self._end_state(group, partition)
+
+    def _end_state(self, group: GroupState, partition: PartitionState) -> None:
+        state = group.consumers.pop(partition.number, None)
+        if state is not None and state.lease is not None:
+            self.holdings.end(state.lease.id, (group, partition), own=False)
+
+    def adopt(self, queue: QueueState, stored: Partition) -> None:
+        """Know a partition as it is stored, which may be more than is known of it."""
+        self._announce(self._merge(queue, stored))
+
+    def _announce(self, partition: PartitionState) -> None:
+        """Let everyone who waits for a partition look at it."""
+        queue = partition.queue
+        self._wake_readers(queue)
+        for group in queue.groups.values():
+            self.waiting.wake_all((queue.config.number, group.name, partition.name))
+            self.scheduler.refresh(group, partition)
+
+    def _merge(self, queue: QueueState, stored: Partition) -> PartitionState:
+        before = queue.partitions.get(stored.name)
+        if before is not None and before.number != stored.number:
+            self.drop_partition(before)
+        known = self.partitions[stored.number] = queue.add(stored)
+        if stored.start > known.start:
+            known.truncate(stored.start, stored.first_at)
+        if stored.end > known.end:
+            known.grow(stored.end, stored.newest_at)
+        if stored.start == known.start and stored.end > stored.start:
+            known.first_at = stored.first_at
+        return known
+
+    def drop_partition(self, partition: PartitionState) -> None:
+        if self.partitions.pop(partition.number, None) is None:
+            return
+        queue = partition.queue
+        for group in queue.groups.values():
+            self.forget_consumer(group, partition)
+            group.backlog -= partition.end - partition.start
+            group.ready.discard(partition.number)
+        queue.kept -= partition.end - partition.start
+        queue.changed.add(partition)
+        queue.remove(partition)
+
+    def add_group(
+        self, queue: QueueState, subscription: Subscription, *, starting: bool = False
+    ) -> GroupState:
+        """Know a group. One that is ``starting`` is refreshed when its cursors are known."""
+        group = queue.groups[subscription.group] = GroupState(queue, subscription)
+        group.starting = starting
+        if not starting:
+            self.refresh_group(group)
+        return group
+
+    def drop_group(self, group: GroupState) -> None:
+        """Forget a group; its memory is freed in the background."""
+        queue, totals = group.queue, group.totals
+        del queue.groups[group.name]
+        queue.totals.uncounted.extend(totals.waiting)
+        queue.totals.uncounted.extend(totals.leased)
+        self.dropped.append(group.subscription.id)
+        self.scheduler.forget(group)
+        self._free_later(self._free_group(group))
+
+    async def _free_group(self, group: GroupState) -> None:
+        async for _ in yielding(iter(group.consumers.__len__, 0)):
+            number, state = group.consumers.popitem()
+            partition = self.partitions.get(number)
+            if state.lease and partition:
+                self.holdings.end(state.lease.id, (group, partition), own=False)
+        async for _ in yielding(iter(group.totals.waiting.__len__, 0)):
+            group.totals.waiting.popitem()
+
+    def hear(
+        self, group: GroupState, partition: PartitionState, state: Consumer, *, own: bool
+    ) -> None:
+        """Take a state over that is stored, if it is newer than what is known."""
+        if self._take_over(group, partition, self._bounded(group, state), own=own):
+            self.scheduler.refresh(group, partition)
+
+    def _take_over(
+        self, group: GroupState, partition: PartitionState, state: Consumer, *, own: bool
+    ) -> bool:
+        known = group.consumers.get(partition.number)
+        if known is not None and known.version >= state.version:
+            return False
+        self._put(group, partition, state, own=own)
+        return True
+
+    def _bounded(self, group: GroupState, state: Consumer) -> Consumer:
+        """A state that was written by a clock which was set back since must not last that long."""
+        now = self._clock.now()
+        is_ahead = state.lease is not None and state.lease.granted_at > now + _SKEW
+        if is_ahead or state.ready_at > now + _SKEW:
+            return leases.bounded(state, group.queue.config.options, now)
+        return state
+
+    def forget_consumer(self, group: GroupState, partition: PartitionState) -> None:
+        """A state is not there any more: the group begins anew in the partition."""
+        state = group.consumers.get(partition.number)
+        if state is None:
+            return
+        if state.lease:
+            self.holdings.end(state.lease.id, (group, partition), own=False)
+        group.put(partition, Consumer(cursor=partition.start, oldest_at=partition.first_at))
+        del group.consumers[partition.number]
+
+    # Following the log.
+
+    def follow(self, changes: list[Change], commit: Commit) -> None:
+        for segment in commit.segments:
+            partition = self.partitions.get(segment.partition)
+            if partition is not None:
+                self.cache.append(segment)
+                # Another server may have told of what it put behind it already.
+                if segment.end > partition.end:
+                    partition.grow(segment.end, segment.created_at, start=segment.start)
+                self.refresh_grown(partition)
+        for change, outcome in zip(changes, commit.outcomes, strict=True):
+            if isinstance(outcome, Applied) and not outcome.repeated:
+                self._follow_consumers(change)
+
+    def _wake_group(self, group: GroupState) -> None:
+        """Everything is known of a group: who waits for it gets an answer."""
+        self.waiting.wake_group(group.queue.config.number, group.name)
+
+    def refresh_grown(self, partition: PartitionState) -> None:
+        self.refresh_partition(partition)
+        self._wake_readers(partition.queue)
+
+    def _wake_readers(self, queue: QueueState) -> None:
+        queue.grown += 1
+        self.waiting.wake_all(journal_of(queue.config.number))
+
+    def refresh_partition(self, partition: PartitionState) -> None:
+        for group in partition.queue.groups.values():
+            self.scheduler.refresh(group, partition)
+
+    def refresh_queue(self, queue: QueueState) -> None:
+        for group in queue.groups.values():
+            self.refresh_group(group)
+
+    def refresh_group(self, group: GroupState) -> None:
+        """Look at all its partitions again; at those of a large queue in the background."""
+        self._refresher.add(group)
+
+    def adjust(self, group: GroupState, partition: PartitionState, **hints: int) -> None:
+        """Note something about a group's state that is true, and not worth a write."""
+        known = group.consumers.get(partition.number) or group.consumer(partition)
+        group.consumers[partition.number] = replace(known, **hints)
+        group.queue.changed.add(partition)
+
+    def _follow_consumers(self, change: Change) -> None:
+        for update in change.consumers:
+            partition = self.partitions.get(update.partition)
+            group = partition and partition.queue.groups.get(update.group)
+            if partition and group:
+                self._put(group, partition, update.state, own=update.lease is not None)
+                self.scheduler.refresh(group, partition)
+
+    def _put(
+        self, group: GroupState, partition: PartitionState, state: Consumer, *, own: bool
+    ) -> None:
+        """Replace a state. If that ends a lease, it was its ``own`` holder or somebody else."""
+        before = group.consumers.get(partition.number)
+        self.holdings.follow((group, partition), before, state, own=own)
+        group.put(partition, state)

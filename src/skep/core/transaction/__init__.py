@@ -1,0 +1,1 @@
+"""Several operations, all or nothing, once."""

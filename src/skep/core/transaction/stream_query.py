@@ -1,0 +1,198 @@
+"""Stream queries: a name for a computation over a queue, its state, and its cycles.
+
+A cycle reads a batch of the source under a lease; its state, what it pushes and its ack are one
+change. The computation itself runs in the client.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from uuid import UUID, uuid4
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from skep.core.aio.slicing import next_slice
+from skep.core.consume.held_messages import Addresses
+from skep.core.log.committer import Committer
+from skep.core.transaction.transaction import Transacting
+from skep.errors import LeaseLost, NotFound, QueryChanged
+from skep.model.change import EntryUpdate
+from skep.model.entry import Entry, check_key
+from skep.model.name import LeaseId, Offset, check_name, check_queue_name
+from skep.model.operation import Ack, Keep, Operation, Push, Status, Transaction, Verdict
+from skep.store.protocol import Store
+
+_QUERIES = "stream.queries"
+STATE = "stream.state"
+_PAGE = 1000
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """A registered query. Its hash changes when the computation does."""
+
+    id: UUID
+    name: str
+    source_queue: str
+    sink_queue: str | None
+    config_hash: str
+
+
+class CycleAck(msgspec.Struct, frozen=True, kw_only=True):
+    """All up to and including a message of the batch has this ``status``."""
+
+    lease_id: LeaseId
+    transaction_id: str
+    status: Status
+    error: str = ""
+    release: bool = True
+    """Give back what lies behind it; otherwise it comes again when the lease ends."""
+
+
+class Streams:
+    def __init__(
+        self, store: Store, committer: Committer, transacting: Transacting, addresses: Addresses
+    ) -> None:
+        self._store = store
+        self._committer = committer
+        self._transacting = transacting
+        self._addresses = addresses
+        self._busy: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def register(
+        self,
+        name: str,
+        *,
+        source_queue: str,
+        sink_queue: str | None = None,
+        config_hash: str,
+        reset: bool = False,
+    ) -> tuple[Query, bool]:
+        """The query of this name, and whether it is new; ``reset`` loses its state."""
+        check_name("name", name)
+        check_queue_name("source_queue", source_queue)
+        async with self._alone(name):
+            known = await self.find(name)
+            if known and known.config_hash != config_hash and not reset:
+                raise QueryChanged(name)
+            if known and not reset:
+                await self._committer.confirm()
+                return known, False
+            query = Query(
+                id=known.id if known else uuid4(),
+                name=name,
+                source_queue=source_queue,
+                sink_queue=sink_queue,
+                config_hash=config_hash,
+            )
+            await self._keep(query)
+            return query, known is None
+
+    async def find(self, name: str) -> Query | None:
+        entries = await self._store.find_entries(_QUERIES, [check_key("name", name)])
+        return msgspec.msgpack.decode(entries[0].value, type=Query) if entries else None
+
+    async def state(
+        self,
+        query: UUID,
+        partition: int,
+        *,
+        keys: Sequence[str] = (),
+        prefix: str = "",
+    ) -> AsyncIterator[list[tuple[str, Entry]]]:
+        """Keys and entries of a query in a partition: those named, or all with a prefix.
+
+        In pages, because there may be very many; other requests run between two of them.
+        """
+        begin = _place(query, partition, "")
+        if keys:
+            wanted = sorted(
+                _place(query, partition, check_key(f"keys[{index}]", key))
+                for index, key in enumerate(keys)
+            )
+            pages = self._named(wanted)
+        else:
+            pages = self._pages(begin + check_key("prefix", prefix))
+        async for page in pages:
+            named = [(entry.key[len(begin) :], entry) for entry in page]
+            yield [(key, entry) for key, entry in named if key.startswith(prefix)]
+            await next_slice()
+
+    async def cycle(
+        self,
+        query: UUID,
+        partition: int,
+        *,
+        state: Sequence[tuple[str, bytes | None]] = (),
+        pushes: Sequence[Push] = (),
+        ack: CycleAck | None = None,
+        producer: str | None = None,
+    ) -> Transaction:
+        """Apply what a cycle did to its state, its sink and its source, all or nothing."""
+        updates = [
+            EntryUpdate(
+                space=STATE,
+                key=_place(query, partition, check_key(f"state[{index}].key", key)),
+                value=value,
+            )
+            for index, (key, value) in enumerate(state)
+        ]
+        async with self._alone(f"{query}/{partition}"):
+            operations: list[Operation] = [*pushes, Keep(updates)]
+            if ack is not None:
+                operations.append(await self._ack(partition, ack))
+            return await self._transacting.run(operations, producer=producer)
+
+    async def _ack(self, partition: int, ack: CycleAck) -> Ack:
+        held = await self._addresses.held(ack.lease_id, partition)
+        (last,) = await self._addresses.offsets(ack.lease_id, partition, [ack.transaction_id])
+        if last is None:
+            raise NotFound(f"message {ack.transaction_id!r} does not exist")
+        if not held:
+            raise LeaseLost(ack.lease_id)
+        verdicts = [
+            Verdict(partition, offset, ack.status, ack.error) for offset in held if offset <= last
+        ]
+        if ack.release:
+            verdicts += _given_back(partition, held, last)
+        return Ack(ack.lease_id, verdicts)
+
+    async def _keep(self, query: Query) -> None:
+        """Store a query without any state."""
+        updates = [
+            EntryUpdate(space=STATE, key=entry.key, value=None)
+            async for page in self._pages(f"{query.id}/")
+            for entry in page
+        ]
+        value = msgspec.msgpack.encode(query)
+        updates.append(EntryUpdate(space=_QUERIES, key=query.name, value=value))
+        await self._transacting.run([Keep(updates)])
+
+    async def _pages(self, prefix: str) -> AsyncIterator[list[Entry]]:
+        after = ""
+        while page := await self._store.list_entries(
+            STATE, prefix=prefix, after=after, limit=_PAGE
+        ):
+            yield list(page)
+            after = page[-1].key
+
+    async def _named(self, keys: Sequence[str]) -> AsyncIterator[list[Entry]]:
+        for start in range(0, len(keys), _PAGE):
+            yield list(await self._store.find_entries(STATE, keys[start : start + _PAGE]))
+
+    def _alone(self, what: str) -> asyncio.Lock:
+        """One at a time: a cycle and a flush of the same partition never interleave."""
+        return self._busy.setdefault(what, asyncio.Lock())
+
+
+def _place(query: UUID, partition: int, key: str) -> str:
+    return f"{query}/{partition}/{key}"
+
+
+def renumbered(key: str, numbers: Callable[[int], int]) -> str:
+    """The key of a state whose partition has got another number."""
+    query, partition, rest = key.split("/", 2)
+    return f"{query}/{numbers(int(partition))}/{rest}"
+
+
+def _given_back(partition: int, held: Sequence[Offset], last: Offset) -> list[Verdict]:
+    return [Verdict(partition, offset, "retry") for offset in held if offset > last]

@@ -1,0 +1,1 @@
+"""Offline copies between stores, without a broker."""

@@ -1,0 +1,189 @@
+"""Who asks: from a token or a key to a principal."""
+
+import time
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Protocol
+
+import httpx
+
+from skep.errors import Invalid, Unauthenticated
+from skep.http.auth.api_key import PREFIX, ApiKeys
+from skep.http.auth.jwks import PublishedKeys
+from skep.http.auth.jwt import (
+    Expected,
+    Now,
+    OneKey,
+    Tokens,
+    Verified,
+    VerifyingKeys,
+    from_pem,
+    from_secret,
+)
+from skep.http.auth.principal import ANYBODY, NOBODY, Permission, Principal
+from skep.settings import Settings
+
+MAX_SKEW = 60
+REMEMBERED = 4096
+REMEMBER_SECONDS = 60.0
+"""A key that a provider withdraws must not live on in the tokens that were seen before."""
+
+
+class Authenticator(Protocol):
+    async def authenticate(
+        self, needs: Permission, authorization: bytes, api_key: bytes
+    ) -> Principal:
+        """Who sent these headers; raises ``Unauthenticated`` if nobody that we know did.
+
+        A route that needs nothing is open to requests without any.
+        """
+        ...
+
+
+class OpenDoor:
+    """No authentication: everybody may do everything, so nobody else should reach the server."""
+
+    async def authenticate(
+        self, needs: Permission, authorization: bytes, api_key: bytes
+    ) -> Principal:
+        return ANYBODY
+
+
+class GuardedDoor:
+    """Whoever comes shows a token or a key. What begins with ``skep_`` is a key."""
+
+    def __init__(
+        self, *, tokens: Tokens | None = None, keys: ApiKeys | None = None, now: Now = time.time
+    ) -> None:
+        self._tokens = tokens
+        self._keys = keys
+        self._known = _KnownTokens(now)
+
+    async def authenticate(
+        self, needs: Permission, authorization: bytes, api_key: bytes
+    ) -> Principal:
+        shown = _shown(authorization, api_key)
+        if shown:
+            return await self._recognise(shown)
+        if needs is Permission.NONE:
+            return NOBODY
+        raise Unauthenticated(
+            "this needs a token or a key: send 'Authorization: Bearer …', or 'X-API-Key: …'"
+        )
+
+    async def _recognise(self, shown: bytes) -> Principal:
+        if shown.startswith(PREFIX.encode()):
+            return self._verify_key(shown)
+        if self._tokens is None:
+            raise Unauthenticated(f"this server takes keys that begin with {PREFIX}, not tokens")
+        return self._known.find(shown) or self._known.keep(shown, await self._tokens.verify(shown))
+
+    def _verify_key(self, shown: bytes) -> Principal:
+        if self._keys is None:
+            raise Unauthenticated("this server takes tokens, not keys")
+        return self._keys.verify(shown)
+
+
+class _KnownTokens:
+    """Tokens that were verified a moment ago: a signature takes longer to check than a push.
+
+    They are kept by their hashes, so that nobody finds tokens in the memory of the server.
+    """
+
+    def __init__(self, now: Now) -> None:
+        self._now = now
+        self._known: dict[bytes, Verified] = {}
+
+    def find(self, token: bytes) -> Principal | None:
+        digest = sha256(token).digest()
+        known = self._known.get(digest)
+        if known is None:
+            return None
+        if known.good_until <= self._now():
+            del self._known[digest]
+            return None
+        return known.principal
+
+    def keep(self, token: bytes, verified: Verified) -> Principal:
+        if len(self._known) >= REMEMBERED:
+            del self._known[next(iter(self._known))]
+        good_until = min(verified.good_until, self._now() + REMEMBER_SECONDS)
+        self._known[sha256(token).digest()] = Verified(verified.principal, good_until)
+        return verified.principal
+
+
+def _shown(authorization: bytes, api_key: bytes) -> bytes:
+    """What was shown, without the word in front of it; empty if nothing was.
+
+    Queen's clients may send a token without ``Bearer``.
+    """
+    if authorization and api_key:
+        raise Unauthenticated("send a token or a key, not both")
+    if api_key and not api_key.startswith(PREFIX.encode()):
+        raise Unauthenticated(f"X-API-Key must begin with {PREFIX}")
+    scheme, space, rest = authorization.partition(b" ")
+    if space and scheme.lower() != b"bearer":
+        raise Unauthenticated("Authorization must be 'Bearer …'")
+    return api_key or (rest if space else scheme).strip()
+
+
+def build_authenticator(
+    settings: Settings,
+    *,
+    transport: httpx.AsyncBaseTransport | None = None,
+    now: Now = time.time,
+) -> Authenticator:
+    """What the settings ask for; raises ``Invalid`` with the setting that is wrong."""
+    _check(settings)
+    if not settings.authenticated:
+        return OpenDoor()
+    signers = _signers(settings, transport, now)
+    return GuardedDoor(
+        tokens=None if signers is None else Tokens(signers, _expected(settings), now=now),
+        keys=ApiKeys(Path(settings.api_keys), quota=settings.quota, now=now)
+        if settings.api_keys
+        else None,
+        now=now,
+    )
+
+
+def _check(settings: Settings) -> None:
+    given = _tokens_given(settings)
+    if len(given) > 1:
+        raise Invalid(list(given)[1], f"cannot be used together with {next(iter(given))}")
+    for name in ("jwt_issuer", "jwt_audience"):
+        if getattr(settings, name) is not None and not given:
+            raise Invalid(name, "means nothing without jwt_secret, jwt_public_key or jwt_jwks_url")
+    if not 0 <= settings.jwt_clock_skew <= MAX_SKEW:
+        raise Invalid(
+            "jwt_clock_skew", f"must be from 0 to {MAX_SKEW}, not {settings.jwt_clock_skew}"
+        )
+
+
+def _tokens_given(settings: Settings) -> Mapping[str, str]:
+    """The settings that say how tokens are signed. Two of them would let a token choose."""
+    names = ("jwt_secret", "jwt_public_key", "jwt_jwks_url")
+    return {name: value for name in names if (value := getattr(settings, name)) is not None}
+
+
+def _signers(
+    settings: Settings, transport: httpx.AsyncBaseTransport | None, now: Now
+) -> VerifyingKeys | None:
+    if settings.jwt_secret is not None:
+        return OneKey(from_secret(settings.jwt_secret))
+    if settings.jwt_public_key is not None:
+        return OneKey(from_pem(settings.jwt_public_key))
+    if settings.jwt_jwks_url is not None:
+        return PublishedKeys(settings.jwt_jwks_url, transport=transport, now=now)
+    return None
+
+
+def _expected(settings: Settings) -> Expected:
+    return Expected(
+        issuer=settings.jwt_issuer,
+        audience=settings.jwt_audience,
+        skew=settings.jwt_clock_skew,
+        roles_claim=settings.jwt_roles_claim,
+        quota=settings.quota,
+    )

@@ -1,0 +1,1 @@
+"""This server process, not the queue: its identity, its resource usage, its memory."""

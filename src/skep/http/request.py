@@ -1,0 +1,61 @@
+"""One request as a handler sees it, and what it answers."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from skep.core.broker import Broker
+from skep.errors import Unauthenticated
+from skep.http.auth.principal import Permission, Principal
+from skep.http.process.server_info import Door
+from skep.model.lease_id import is_bound
+from skep.model.name import LeaseId
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Event: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Event]]
+Send: TypeAlias = Callable[[Event], Awaitable[None]]
+Headers: TypeAlias = list[tuple[bytes, bytes]]
+
+JSON = b"application/json"
+ANSWER = "skep.answer"
+"""The scope's extension for a whole answer at once, if the server has it: its ``send`` takes the
+status, the encoded headers and the body, and says whether it sent them."""
+
+
+class Call(msgspec.Struct):
+    """A request whose route is known. ``query`` and ``body`` are what the route declares."""
+
+    broker: Broker
+    principal: Principal
+    params: dict[str, str]
+    receive: Receive
+    door: Door
+    authenticate: Callable[[], Awaitable[Principal]]
+    """Verify the credentials of the request again."""
+    query: Any = None
+    body: Any = None
+
+    def holds(self, lease_id: LeaseId) -> bool:
+        """Whether a lease, if it is still held, was taken by who asks."""
+        holder = self.principal.holder
+        return holder is None or is_bound(lease_id, holder)
+
+    def may(self, permission: Permission) -> bool:
+        return permission in self.principal.permissions
+
+    async def authorize(self) -> None:
+        """Raise if the caller's token or key has expired, was revoked or changed meanwhile."""
+        if await self.authenticate() != self.principal:
+            raise Unauthenticated("the rights of this token or key have changed; ask again")
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """``content`` becomes JSON, unless it is bytes already. None is no body at all, and what can
+    be iterated over is sent piece by piece."""
+
+    content: Any = None
+    status: int = 200
+    media_type: bytes = JSON
+    headers: tuple[tuple[bytes, bytes], ...] = ()

@@ -1,0 +1,68 @@
+"""What the door says about itself."""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.metadata import version
+
+from skep.http.auth.principal import Permission
+from skep.http.docs_page import STYLE, documentation
+from skep.http.openapi import document
+from skep.http.request import Call, Reply
+from skep.http.routing import Handler, Route, no_queue
+from skep.wire.body import encode
+
+_POLICY = (
+    b"content-security-policy",
+    b"default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'",
+)
+
+
+def about_routes(routes: Sequence[Route]) -> tuple[Route, ...]:
+    """The documentation of ``routes`` and of itself."""
+    spec: dict[str, object] = {}
+    made = (
+        _route("/openapi.json", "The OpenAPI document of this server.", _json(spec)),
+        _route("/docs", "This documentation, for people.", _page(spec), "text/html"),
+        _route("/docs.css", "How it looks.", _once(lambda: _STYLE), "text/css"),
+    )
+    spec.update(document([*routes, *made], version=version("skep")))
+    return made
+
+
+def _json(spec: dict[str, object]) -> Handler:
+    return _once(lambda: Reply(encode(spec)))
+
+
+def _page(spec: dict[str, object]) -> Handler:
+    return _once(
+        lambda: Reply(
+            documentation(spec).encode(),
+            media_type=b"text/html; charset=utf-8",
+            headers=(_POLICY,),
+        )
+    )
+
+
+_STYLE = Reply(STYLE.encode(), media_type=b"text/css; charset=utf-8")
+
+
+def _once(make: Callable[[], Reply]) -> Handler:
+    """Always the same reply, made when it is first asked for: anybody may ask, also at length."""
+    made = cache(make)
+
+    async def answer(call: Call) -> Reply:
+        return made()
+
+    return answer
+
+
+def _route(path: str, about: str, handler: Handler, media_type: str = "application/json") -> Route:
+    return Route(
+        method="GET",
+        path=path,
+        handler=handler,
+        needs=Permission.NONE,
+        queues=no_queue,
+        about=about,
+        media_type=media_type,
+    )

@@ -1,0 +1,80 @@
+"""What a request is about that names a queue in its query, or a partition and a message by id."""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from skep.errors import Invalid, MessageNotFound, PartitionNotFound
+from skep.http.auth.principal import not_yours
+from skep.http.request import Call
+from skep.model.address import address_of, partition_of
+from skep.model.message import Message
+from skep.model.queue import Queue
+
+
+def asked_queue(call: Call) -> Iterable[str]:
+    """For a route with the queue in its query, if it is about one."""
+    return () if call.query.queue is None else (call.query.queue,)
+
+
+async def asked_queues(
+    call: Call,
+    *,
+    namespace: str | None = None,
+    task: str | None = None,
+    partition: str | None = None,
+) -> list[Queue]:
+    """The queue in the query, which must exist, or all that the caller sees.
+
+    If one queue is asked for, it must have the ``partition`` that is.
+    """
+    name: str | None = call.query.queue
+    if name is None:
+        return await call.broker.insight.queues.find(
+            call.principal.sees, namespace=namespace, task=task
+        )
+    config = await call.broker.queues.get(name)
+    if partition is not None and not await call.broker.queues.has(name, partition):
+        raise PartitionNotFound(name, partition)
+    return [config] if namespace in (None, config.namespace) and task in (None, config.task) else []
+
+
+async def queue_of_partition(call: Call) -> Iterable[str]:
+    """For a route with the id of a partition in its path."""
+    found = await call.broker.addresses.partition(partition_in_path(call))
+    if found is None:
+        raise not_yours()
+    return (found[0],)
+
+
+def partition_in_path(call: Call) -> int:
+    """The number of the partition whose id is in the path."""
+    text = call.params["partitionId"]
+    try:
+        return partition_of(UUID(text))
+    except (ValueError, Invalid):
+        raise Invalid("partitionId", f"{text[:64]!r} is not the id of a partition") from None
+
+
+async def message_in_path(call: Call) -> Message:
+    """The message that the path names by its partition and transaction id."""
+    return await find_message(call, partition_in_path(call), call.params["transactionId"])
+
+
+async def find_message(call: Call, partition: int, transaction_id: str) -> Message:
+    """The message with a transaction id in a partition, or with this as its own id."""
+    names = await call.broker.addresses.partition(partition)
+    try:
+        found = names and await call.broker.messages.find(*names, transaction_id)
+    except Invalid as error:
+        raise Invalid("transactionId", error.reason) from None
+    return found or await _find_by_id(call, partition, transaction_id)
+
+
+async def _find_by_id(call: Call, partition: int, text: str) -> Message:
+    try:
+        message_id = UUID(text)
+        if address_of(message_id)[0] == partition:
+            return await call.broker.messages.get(message_id)
+    except (ValueError, Invalid):
+        pass
+    raise MessageNotFound(text)

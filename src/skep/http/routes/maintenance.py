@@ -1,0 +1,76 @@
+"""Maintenance."""
+
+from skep.core.admin.maintenance import Maintenance
+from skep.http.auth.principal import Permission
+from skep.http.request import Call, Reply
+from skep.http.routing import Handler, Route, every_queue, no_queue
+from skep.wire.admin.maintenance import BufferStats, MaintenanceAnswer, SwitchBody
+
+
+async def show(call: Call) -> Reply:
+    await call.broker.catch_up()
+    return Reply(_answer(call))
+
+
+async def switch_pushing(call: Call) -> Reply:
+    """Begin or end to buffer pushes."""
+    await call.broker.maintenance.set_pushing(call.body.enabled)
+    return Reply(_answer(call))
+
+
+async def switch_popping(call: Call) -> Reply:
+    """Begin or end to answer every pop with nothing."""
+    await call.broker.maintenance.set_popping(call.body.enabled)
+    return Reply(_answer(call))
+
+
+def _answer(call: Call) -> MaintenanceAnswer:
+    maintenance = call.broker.maintenance
+    words = [
+        _push_mode(maintenance),
+        "pops find nothing" if maintenance.popping else "pops are served",
+    ]
+    return MaintenanceAnswer(
+        maintenance_mode=maintenance.pushing,
+        pop_maintenance_mode=maintenance.popping,
+        buffered_messages=maintenance.buffered,
+        buffer_stats=BufferStats(pending_count=maintenance.buffered),
+        message=", ".join(words),
+    )
+
+
+def _push_mode(maintenance: Maintenance) -> str:
+    if maintenance.pushing:
+        return "pushes are buffered"
+    if maintenance.buffers:
+        return "buffered pushes are being delivered"
+    return "pushes are delivered"
+
+
+def _route(method: str, path: str, handler: Handler, about: str, body: object = None) -> Route:
+    return Route(
+        method=method,
+        path=f"/api/v1/system/{path}",
+        handler=handler,
+        needs=Permission.ADMIN,
+        # To look is harmless; to switch stops everybody's queues.
+        queues=no_queue if body is None else every_queue,
+        about=about,
+        body=body,
+        answer=MaintenanceAnswer,
+    )
+
+
+ROUTES = (
+    _route("GET", "maintenance", show, "What is in maintenance."),
+    _route(
+        "POST",
+        "maintenance",
+        switch_pushing,
+        "Lay pushes aside, durably; at the end they are delivered in order.",
+        SwitchBody,
+    ),
+    _route("GET", "maintenance/pop", show, "What is in maintenance."),
+    _route("POST", "maintenance/pop", switch_popping, "Answer every pop with nothing.", SwitchBody),
+    _route("GET", "shared-state", show, "What is in maintenance."),
+)

@@ -1,0 +1,263 @@
+"""Stream queries: register, read state, do a cycle."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from skep.core.transaction.stream_query import CycleAck, Query
+from skep.errors import Conflict, Invalid, LeaseLost, NotFound, QueryChanged
+from skep.http.auth.principal import Permission, not_yours
+from skep.http.limits import ANY_SIZE
+from skep.http.problems import status_of
+from skep.http.request import Call, Reply
+from skep.http.routes.push import places_of
+from skep.http.routing import Handler, Queues, Route
+from skep.model.address import partition_of
+from skep.model.entry import Entry
+from skep.model.name import check_lease_id, to_datetime
+from skep.model.operation import Push, Transaction
+from skep.wire.body import encode
+from skep.wire.message.ack import STATUS
+from skep.wire.message.push import PushItem, to_draft, to_pushed
+from skep.wire.message.stream_query import (
+    CycleAckResult,
+    CycleAnswer,
+    CycleBody,
+    RegisterBody,
+    Registered,
+    StateAnswer,
+    StateBody,
+    StateRow,
+)
+from skep.wire.payload import check_depth
+from skep.wire.problem import to_problem
+
+
+async def register(call: Call) -> Reply:
+    """Name a computation; the same name with another computation is refused."""
+    body: RegisterBody = call.body
+    await _check_owner(call, body.name)
+    try:
+        query, fresh = await call.broker.streams.register(
+            body.name,
+            source_queue=body.source_queue,
+            sink_queue=body.sink_queue,
+            config_hash=body.config_hash,
+            reset=body.reset,
+        )
+    except QueryChanged as changed:
+        status = status_of(changed)
+        return Reply({"success": False, **to_problem(changed, status)}, status)
+    return Reply(_registered(query, fresh, body.reset))
+
+
+async def _check_owner(call: Call, name: str) -> None:
+    """Who is for some queues only may not take the name, and with it the state, of a query over
+    others."""
+    known = await call.broker.streams.find(name) if call.principal.restricted else None
+    if known is not None:
+        call.principal.check_queues({known.source_queue, known.sink_queue or known.source_queue})
+
+
+def _registered(query: Query, fresh: bool, reset: bool) -> Registered:
+    return Registered(
+        query_id=query.id,
+        name=query.name,
+        config_hash=query.config_hash,
+        fresh=fresh,
+        reset=reset,
+    )
+
+
+async def read_state(call: Call) -> Reply:
+    """What a query knows about a partition."""
+    body: StateBody = call.body
+    pages = call.broker.streams.state(
+        body.query_id,
+        partition_of(body.partition_id),
+        keys=body.keys,
+        prefix=body.key_prefix or "",
+    )
+    rows = [row async for page in pages if (row := _rows(page, body.ripe_at_or_before))]
+    return Reply(b'{"success":true,"rows":[%b]}' % b",".join(rows))
+
+
+def _rows(page: Sequence[tuple[str, Entry]], ripe_at_or_before: int | None) -> bytes:
+    return b",".join(
+        encode(_row(key, entry))
+        for key, entry in page
+        if ripe_at_or_before is None or _is_ripe(entry, ripe_at_or_before)
+    )
+
+
+def _row(key: str, entry: Entry) -> StateRow:
+    return StateRow(
+        key=key, value=msgspec.Raw(entry.value), updated_at=to_datetime(entry.updated_at)
+    )
+
+
+class _Window(msgspec.Struct, rename="camel"):
+    window_end: float
+
+
+def _is_ripe(entry: Entry, bound: int) -> bool:
+    try:
+        return msgspec.json.decode(entry.value, type=_Window).window_end <= bound
+    except msgspec.ValidationError:
+        return False
+
+
+async def cycle(call: Call) -> Reply:
+    """State, sink and source in one change. What the state of things forbids is answered."""
+    body: CycleBody = call.body
+    if body.push_items:
+        call.principal.check(Permission.PUSH)
+        await call.broker.maintenance.check_normal()
+    number = partition_of(body.partition_id)
+    pushes = _pushes(body.push_items, call.broker.limits.payload_bytes)
+    try:
+        done = await call.broker.streams.cycle(
+            body.query_id,
+            number,
+            state=[_state(index, body) for index in range(len(body.state_ops))],
+            pushes=list(pushes.values()),
+            ack=_ack(call),
+            producer=call.principal.subject,
+        )
+    except Invalid as error:
+        raise error.moved(places_of(body.push_items, "push_items")) from None
+    except (Conflict, NotFound) as error:
+        refused = CycleAnswer(
+            success=False,
+            query_id=body.query_id,
+            partition_id=body.partition_id,
+            error=str(error),
+        )
+        return Reply(refused)
+    names = await call.broker.addresses.partition(number)
+    return Reply(_cycled(body, names[0] if names else None, pushes, done))
+
+
+def _state(index: int, body: CycleBody) -> tuple[str, bytes | None]:
+    operation = body.state_ops[index]
+    if operation.type == "delete":
+        return operation.key, None
+    value = bytes(operation.value)
+    check_depth(f"state_ops[{index}].value", value)
+    return operation.key, value
+
+
+def _pushes(items: Iterable[PushItem], most: int) -> dict[str, Push]:
+    drafts: dict[str, list[tuple[int, PushItem]]] = {}
+    for index, item in enumerate(items):
+        drafts.setdefault(item.queue, []).append((index, item))
+    return {
+        queue: Push(
+            queue, [to_draft(f"push_items[{at}].payload", item, most=most) for at, item in some]
+        )
+        for queue, some in drafts.items()
+    }
+
+
+def _ack(call: Call) -> CycleAck | None:
+    body: CycleBody = call.body
+    if body.ack is None:
+        return None
+    lease_id = check_lease_id("ack.leaseId", body.ack.lease_id)
+    if not call.holds(lease_id):
+        raise LeaseLost(lease_id)
+    return CycleAck(
+        lease_id=lease_id,
+        transaction_id=body.ack.transaction_id,
+        status=STATUS[body.ack.status],
+        error=body.ack.error or "",
+        release=body.release_lease,
+    )
+
+
+def _cycled(
+    body: CycleBody, queue: str | None, pushes: dict[str, Push], done: Transaction
+) -> CycleAnswer:
+    receipts = {name: iter(some) for name, some in zip(pushes, done.receipts, strict=True)}
+    result = None
+    if body.ack is not None:
+        (settlement,) = done.settlements
+        result = CycleAckResult(
+            success=True,
+            count=body.ack.count,
+            lease_released=settlement.released,
+            dlq=bool(settlement.given_up),
+        )
+    return CycleAnswer(
+        success=True,
+        query_id=body.query_id,
+        partition_id=body.partition_id,
+        queue=queue,
+        state_ops_applied=len(body.state_ops),
+        push_results=[
+            to_pushed(index, item.queue, item, next(receipts[item.queue]))
+            for index, item in enumerate(body.push_items)
+        ],
+        ack_result=result,
+    )
+
+
+def _queues_of_query(call: Call) -> Iterable[str]:
+    body: RegisterBody = call.body
+    return {body.source_queue, body.sink_queue or body.source_queue}
+
+
+async def _queue_of_partition(call: Call) -> Iterable[str]:
+    found = await call.broker.addresses.partition(partition_of(call.body.partition_id))
+    if found is None:
+        raise not_yours()
+    return {found[0]}
+
+
+async def _queues_of_cycle(call: Call) -> Iterable[str]:
+    return {*await _queue_of_partition(call), *(item.queue for item in call.body.push_items)}
+
+
+def _post(
+    path: str, handler: Handler, queues: Queues, about: str, body: object, answer: object
+) -> Route:
+    return Route(
+        method="POST",
+        path=f"/streams/v1/{path}",
+        handler=handler,
+        needs=Permission.POP,
+        queues=queues,
+        about=about,
+        body=body,
+        body_bytes=ANY_SIZE,
+        answer=answer,
+        fields={"state": "state_ops", "prefix": "key_prefix"},
+    )
+
+
+ROUTES = (
+    _post(
+        "queries",
+        register,
+        _queues_of_query,
+        "Register a stream query; 409 if its computation has changed.",
+        RegisterBody,
+        Registered,
+    ),
+    _post(
+        "state/get",
+        read_state,
+        _queue_of_partition,
+        "Read what a stream query knows about a partition.",
+        StateBody,
+        StateAnswer,
+    ),
+    _post(
+        "cycle",
+        cycle,
+        _queues_of_cycle,
+        "Write a cycle's state, push its results and acknowledge its source, all or nothing.",
+        CycleBody,
+        CycleAnswer,
+    ),
+)

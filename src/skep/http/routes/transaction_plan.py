@@ -1,0 +1,176 @@
+"""What a transaction over HTTP asks of the broker, and where each part of it came from."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from skep.core.aio.slicing import yielding
+from skep.core.broker import Broker
+from skep.errors import Invalid, LeaseLost, MessageNotFound
+from skep.model.message import Draft
+from skep.model.name import LeaseId, Offset, check_lease_id
+from skep.model.operation import Ack, Extend, Operation, Push, Verdict
+from skep.wire.body import MAX_ELEMENTS
+from skep.wire.message.ack import STATUS, to_numbers, to_verdicts
+from skep.wire.message.push import PushItem, to_draft
+from skep.wire.message.transaction import (
+    AckOperation,
+    ExtendOperation,
+    PushOperation,
+    SettleOperation,
+    TransactionBody,
+    WireOperation,
+)
+
+
+@dataclass(slots=True)
+class Plan:
+    """Operations of the broker, and which of the wire's went into each."""
+
+    operations: list[Operation] = field(default_factory=list)
+    pushes: dict[int, list[tuple[str, str, int, int]]] = field(default_factory=dict)
+    """Per operation of the wire its items: where each came, its queue, which push, which draft."""
+    acks: dict[int, tuple[int, tuple[int, Offset] | None]] = field(default_factory=dict)
+    """Per operation of the wire: which ack, and the message if it is about one."""
+    places: dict[str, str] = field(default_factory=dict)
+    """Where on the wire acks and extensions are, by their place among the operations here."""
+
+    def all_places(self) -> dict[str, str]:
+        """Where on the wire is what the core names."""
+        places = dict(self.places)
+        for items in self.pushes.values():
+            for where, _, push, draft in items:
+                places[f"operations[{push}].drafts[{draft}]"] = where
+                places.setdefault(f"operations[{push}].queue", f"{where}.queue")
+                places.setdefault(f"operations[{push}].drafts", where.rpartition("[")[0])
+        return places
+
+
+async def plan_pushes(operations: Sequence[WireOperation], *, most: int) -> Plan:
+    """The pushes. Those to one queue become one: so an id that comes twice is one message."""
+    plan = Plan()
+    drafts: dict[str, list[Draft]] = {}
+    numbers: dict[str, int] = {}
+    async for index, where, item in yielding(_items(operations)):
+        some = drafts.setdefault(item.queue, [])
+        number = numbers.setdefault(item.queue, len(numbers))
+        plan.pushes.setdefault(index, []).append((where, item.queue, number, len(some)))
+        some.append(to_draft(f"{where}.payload", item, most=most))
+    plan.operations += (Push(queue, some) for queue, some in drafts.items())
+    return plan
+
+
+def _items(operations: Sequence[WireOperation]) -> Iterator[tuple[int, str, PushItem]]:
+    """All messages to push: the number of their operation, and where they came."""
+    count = 0
+    for index, operation in enumerate(operations):
+        if isinstance(operation, PushOperation):
+            for where, item in items_of(index, operation).items():
+                count += 1
+                if count > MAX_ELEMENTS:
+                    raise Invalid("operations", f"must push at most {MAX_ELEMENTS} messages")
+                yield index, where, item
+
+
+async def add_acks(plan: Plan, broker: Broker, body: TransactionBody) -> Plan:
+    """The plan with everything else that the request asks for."""
+    await _plan_acks(plan, broker, body)
+    for index, operation in enumerate(body.operations):
+        if isinstance(operation, ExtendOperation):
+            plan.places[f"operations[{len(plan.operations)}]"] = f"operations[{index}]"
+            plan.operations.append(Extend(operation.lease_id, operation.seconds))
+    return plan
+
+
+def items_of(index: int, operation: PushOperation) -> dict[str, PushItem]:
+    """The items of an operation by where they came: in a list, or in place of one."""
+    where = f"operations[{index}]"
+    if operation.items is not None:
+        return {f"{where}.items[{number}]": item for number, item in enumerate(operation.items)}
+    if operation.queue is None:
+        raise Invalid(f"{where}.items", "is required")
+    item = PushItem(
+        queue=operation.queue,
+        partition=operation.partition,
+        payload=operation.payload,
+        encoding=operation.encoding,
+        transaction_id=operation.transaction_id,
+        trace_id=operation.trace_id,
+    )
+    return {where: item}
+
+
+async def _plan_acks(plan: Plan, broker: Broker, body: TransactionBody) -> None:
+    """Acks under one lease become one ack: what failed is judged with what was completed."""
+    verdicts: dict[LeaseId, list[Verdict]] = {}
+    made: list[Ack] = []
+    numbers: dict[LeaseId, int] = {}
+    pushes = len(plan.operations)
+    async for index, (lease_id, *place) in yielding((await _find(broker, body)).items()):
+        operation = body.operations[index]
+        assert isinstance(operation, AckOperation)
+        if lease_id not in verdicts:
+            verdicts[lease_id] = []
+            numbers[lease_id] = len(made)
+            made.append(Ack(lease_id, verdicts[lease_id]))
+        which, some = numbers[lease_id], verdicts[lease_id]
+        ack = f"operations[{pushes + which}].verdicts[{len(some)}]"
+        plan.places |= {ack: f"operations[{index}]", f"{ack}.offset": _id_of(index)}
+        number, offset = place
+        some.append(Verdict(number, offset, STATUS[operation.status], operation.error or ""))
+        plan.acks[index] = which, (number, offset)
+    for index, operation in enumerate(body.operations):
+        if isinstance(operation, SettleOperation):
+            plan.places[f"operations[{pushes + len(made)}]"] = f"operations[{index}]"
+            plan.acks[index] = len(made), None
+            made.append(Ack(operation.lease_id, _verdicts(index, operation)))
+    plan.operations += made
+
+
+async def _find(broker: Broker, body: TransactionBody) -> dict[int, tuple[LeaseId, int, Offset]]:
+    """The lease, partition and offset of the message that each ack operation names.
+
+    The messages of a lease in a partition are looked up together.
+    """
+    required = [check_lease_id("requiredLeases", lease) for lease in body.required_leases]
+    acks: dict[tuple[LeaseId, int], dict[int, str]] = {}
+    async for index, operation in yielding(enumerate(body.operations)):
+        if isinstance(operation, AckOperation):
+            (number,) = to_numbers([operation], f"operations[{index}].partition_id")
+            lease_id = await _lease_of(broker, index, number, operation, required)
+            acks.setdefault((lease_id, number), {})[index] = operation.transaction_id
+    found: dict[int, tuple[LeaseId, int, Offset]] = {}
+    async for (lease_id, number), ids in yielding(acks.items()):
+        offsets = await broker.addresses.offsets(lease_id, number, list(ids.values()))
+        for (index, transaction_id), offset in zip(ids.items(), offsets, strict=True):
+            if offset is None:
+                raise MessageNotFound(transaction_id)
+            found[index] = lease_id, number, offset
+    return dict(sorted(found.items()))
+
+
+def _id_of(index: int) -> str:
+    """What names the message of an ack, whose offset nobody sent."""
+    return f"operations[{index}].transactionId"
+
+
+def _verdicts(index: int, operation: SettleOperation) -> list[Verdict] | None:
+    try:
+        return None if operation.verdicts is None else to_verdicts(operation.verdicts)
+    except Invalid as error:
+        raise error.within(f"operations[{index}]") from None
+
+
+async def _lease_of(
+    broker: Broker,
+    index: int,
+    partition: int,
+    operation: AckOperation,
+    leases: Sequence[LeaseId],
+) -> LeaseId:
+    """The lease that the ack is under: never none, or a late ack could not be told."""
+    if operation.lease_id:
+        return check_lease_id(f"operations[{index}].leaseId", operation.lease_id)
+    held = await broker.addresses.lease_on(partition, leases)
+    if held is None and len(leases) != 1:
+        raise LeaseLost(", ".join(leases) or "that was not named")
+    return held or leases[0]

@@ -1,0 +1,238 @@
+"""Connections: one for commits, a few for everything else, and what happens when one breaks."""
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from random import random
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import asyncpg
+
+from skep.errors import Closed, Invalid, SkepError, Unavailable
+from skep.store.postgres.driver_errors import DRIVER, LOST, RACES, Raced, Stale, not_written, words
+from skep.store.postgres.sql import QUERIES
+from skep.store.postgres.transaction import Work, transact
+
+T = TypeVar("T")
+
+_HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(:\d*)?")
+_log = logging.getLogger("skep.store")
+
+READERS = 4
+"""Connections beside the one for commits; who finds none free waits for one."""
+CONNECT_SECONDS = 5
+COMMAND_SECONDS = 12
+"""Longer than a lock is waited for: what takes longer gets no answer at all, because nothing comes
+through. Nobody else would say so for a quarter of an hour."""
+WHOLE_SECONDS = 40
+"""The same for who reads all of something. It is longer than the server's own limit."""
+TRIES = 8
+FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.5
+
+
+class Database:
+    def __init__(self, url: str) -> None:
+        self._address, self._pooled = split_url(url)
+        self._idle: list[asyncpg.Connection] = []
+        self._free = asyncio.Semaphore(READERS)
+        self._writer: asyncpg.Connection | None = None
+        self._writing = asyncio.Lock()
+        self._closed = False
+        self.timeline = ""
+        """That of the server to which the last connection was made."""
+        self._accepted = ""
+
+    async def fetch(self, name: str, *arguments: Any) -> list[asyncpg.Record]:
+        """Read with one statement."""
+        return await self.read(lambda connection: connection.fetch(QUERIES[name], *arguments))
+
+    async def fetch_all(self, name: str, *arguments: Any) -> list[asyncpg.Record]:
+        """Read with one statement as much as there is, which may take a while."""
+        return await self.read(
+            lambda connection: connection.fetch(QUERIES[name], *arguments, timeout=WHOLE_SECONDS)
+        )
+
+    async def fetch_value(self, name: str, *arguments: Any) -> Any:
+        return await self.read(lambda connection: connection.fetchval(QUERIES[name], *arguments))
+
+    async def read(self, work: Work[T]) -> T:
+        """Read on a connection that is free.
+
+        One that broke while it lay idle shows only now: then it is done again on another.
+        """
+        async with self._free, self._heeding_silence():
+            while True:
+                was_idle = bool(self._idle)
+                try:
+                    async with self._reader() as connection:
+                        return await work(connection)
+                except LOST as error:
+                    if not was_idle or isinstance(error, TimeoutError):
+                        raise not_written(error) from error
+                except asyncpg.PostgresError as error:
+                    raise not_written(error) from error
+
+    async def write(self, work: Work[T]) -> T:
+        """Do ``work`` in a transaction on a connection that is free."""
+        async with self._free, self._heeding_silence():
+            return await self._try(self._reader, work)
+
+    async def commit(self, work: Work[T], *, at_once: Work[T | None] | None = None) -> T:
+        """Do ``work`` in a transaction on the connection for commits, one after the other.
+
+        Before, ``at_once`` may do it in one statement. It needs the limits of the connection,
+        so it is not asked behind a pooler.
+        """
+        async with self._writing, self._heeding_silence():
+            self._check_timeline()
+            writer = self._writer
+            if at_once and not self._pooled and writer is not None and not writer.is_closed():
+                done = await at_once(writer)
+                if done is not None:
+                    return done
+            return await self._try(self._the_writer, work)
+
+    async def close(self) -> None:
+        self._closed = True
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            await _end(connection)
+        # What is under way on it is finished.
+        async with self._writing:
+            if self._writer is not None:
+                await _end(self._writer)
+
+    async def _try(
+        self,
+        connect: Callable[[], AbstractAsyncContextManager[asyncpg.Connection]],
+        work: Work[T],
+    ) -> T:
+        pause = FIRST_PAUSE
+        for left in reversed(range(TRIES)):
+            try:
+                async with connect() as connection:
+                    self._check_timeline()
+                    return await transact(connection, work, pooled=self._pooled)
+            except Stale as error:
+                if not left:
+                    raise Unavailable(f"no connection to PostgreSQL: {error.__cause__}") from error
+            except (*RACES, Raced) as error:
+                if not left:
+                    raise Unavailable(f"PostgreSQL was too busy: {error!r}") from error
+                # Not all at once again.
+                await asyncio.sleep(pause * (0.5 + random() / 2))
+                pause = min(2 * pause, LONGEST_PAUSE)
+        raise AssertionError("the last try returns or raises")
+
+    @asynccontextmanager
+    async def _heeding_silence(self) -> AsyncIterator[None]:
+        """Give up what lies idle as soon as somebody got no answer at all.
+
+        Else each of them would have to be waited for in vain, long after others come through.
+        """
+        try:
+            yield
+        except SkepError as error:
+            if isinstance(error.__cause__, TimeoutError):
+                self._give_up_idle()
+            raise
+
+    def _give_up_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().terminate()
+        if self._writer is not None and not self._writing.locked():
+            self._writer.terminate()
+
+    @asynccontextmanager
+    async def _reader(self) -> AsyncIterator[asyncpg.Connection]:
+        connection = self._idle.pop() if self._idle else await self._connect()
+        try:
+            yield connection
+        except (*LOST, asyncio.CancelledError):
+            connection.terminate()
+            raise
+        finally:
+            if not connection.is_closed() and not self._closed:
+                self._idle.append(connection)
+            else:
+                connection.terminate()
+
+    @asynccontextmanager
+    async def _the_writer(self) -> AsyncIterator[asyncpg.Connection]:
+        if self._writer is None or self._writer.is_closed():
+            self._writer = await self._connect()
+        yield self._writer
+
+    async def _connect(self) -> asyncpg.Connection:
+        if self._closed:
+            raise Closed
+        try:
+            connection = await asyncpg.connect(
+                self._address,
+                timeout=CONNECT_SECONDS,
+                command_timeout=COMMAND_SECONDS,
+                statement_cache_size=0 if self._pooled else 200,
+            )
+            await self._begin(connection)
+        except (*DRIVER, ValueError) as error:
+            raise Unavailable(f"no connection to PostgreSQL: {words(error)}") from error
+        return connection
+
+    async def _begin(self, connection: asyncpg.Connection) -> None:
+        try:
+            if not self._pooled:
+                await connection.fetch(QUERIES["settings"], False)
+            self.timeline = await _timeline(connection) or self.timeline
+            self._accepted = self._accepted or self.timeline
+            if self._closed:
+                raise Closed
+        except BaseException:
+            # Nobody else knows of it yet.
+            connection.terminate()
+            raise
+
+    def accept(self, timeline: str) -> None:
+        """Write on that timeline, too."""
+        self._accepted = timeline
+
+    def _check_timeline(self) -> None:
+        """What is known here may never have happened where a standby has taken over."""
+        if self.timeline != self._accepted:
+            raise Unavailable("PostgreSQL has been failed over, and is being read again")
+
+
+async def _end(connection: asyncpg.Connection) -> None:
+    try:
+        await connection.close(timeout=2)
+    except DRIVER as error:
+        _log.warning("a connection to PostgreSQL was not closed in order: %s", error)
+
+
+async def _timeline(connection: asyncpg.Connection) -> str | None:
+    try:
+        found: str | None = await connection.fetchval(QUERIES["timeline"])
+    except asyncpg.PostgresError:
+        return None
+    return found
+
+
+def split_url(url: str) -> tuple[str, bool]:
+    """The URL as the driver takes it, and whether a pooler stands before the database.
+
+    With ``?pooled=yes`` each transaction may run on another connection, which others use too:
+    nothing that is prepared or set on one may be expected, or left behind.
+    """
+    hosts = urlsplit(url).netloc.rpartition("@")[2].split(",")
+    if not all(map(_HOST.fullmatch, hosts)):
+        # Without the URL: what is taken for a port may be a part of the password.
+        reason = "is not a valid URL; write / : @ and # in a password as %2F %3A %40 and %23"
+        raise Invalid("store", reason)
+    address, _, options = url.partition("?")
+    query = dict(parse_qsl(options, keep_blank_values=True))
+    pooled = query.pop("pooled", "no")
+    if pooled not in ("yes", "no"):
+        raise Invalid("store", f"pooled must be yes or no, not {pooled!r}")
+    return f"{address}?{urlencode(query)}" if query else address, pooled == "yes"

@@ -1,0 +1,1 @@
+"""Bodies of requests that change queues, groups, retention, runs and maintenance."""

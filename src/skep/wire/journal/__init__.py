@@ -1,0 +1,1 @@
+"""Bodies of bulk reading and writing: journal, sink, Arrow."""

@@ -1,0 +1,1 @@
+"""Statistics, in the shapes of the Queen API."""

@@ -1,0 +1,79 @@
+"""``GET /health`` and ``GET /metrics``."""
+
+from typing import Literal
+
+import msgspec
+
+from skep.wire.body import Body
+from skep.wire.stats.analytics import Usage
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Whether the server can do its work: also whether its store takes writes."""
+
+    status: Literal["healthy", "unhealthy"]
+    database: Literal["connected", "disconnected"]
+    server: str
+    worker_id: str
+    version: str
+    uptime: str
+    error: str | None = None
+
+
+class Alive(Body, frozen=True, kw_only=True):
+    """That it answers is all that it says."""
+
+    status: Literal["alive"] = "alive"
+
+
+class Ready(Body, frozen=True, kw_only=True, omit_defaults=True):
+    status: Literal["ready", "not ready"]
+    error: str | None = None
+
+
+class Rate(Body, frozen=True, kw_only=True):
+    """How many since the start, and how many per second."""
+
+    total: int
+    rate: float
+
+
+class Pool(Body, frozen=True, kw_only=True):
+    """Connections to a database server; 0 where there is none."""
+
+    pool_size: int = 0
+    idle_connections: int = 0
+    waiting_requests: int = 0
+
+
+class Cpu(Body, frozen=True, kw_only=True):
+    """Seconds of a processor so far."""
+
+    user: float
+    system: float
+
+
+class Memory(Body, frozen=True, kw_only=True):
+    """Bytes."""
+
+    rss: int
+    peak_rss: int
+
+
+class MetricsAnswer(Body, frozen=True, kw_only=True):
+    """``messages`` are those that were pushed or popped."""
+
+    uptime: float
+    requests: Rate
+    messages: Rate
+    database: Pool = Pool()
+    memory: Memory
+    cpu: Cpu
+
+
+def to_memory(usage: Usage) -> Memory:
+    return Memory(rss=usage.rss_bytes, peak_rss=usage.peak_rss_bytes)
+
+
+def to_cpu(usage: Usage) -> Cpu:
+    return Cpu(user=usage.user_seconds, system=usage.system_seconds)
