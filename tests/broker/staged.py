@@ -7,7 +7,7 @@ from pathlib import Path
 from skep import Broker, Limits, Message
 from skep.errors import OutcomeUnknown, Unavailable
 from skep.model.change import Change, Commit
-from skep.model.sink import Published, Rows, Stage
+from skep.model.sink import Published, Stage, StagedRows
 from skep.store.clock import Clock
 from skep.store.memory import MemoryStore
 from skep.store.postgres.store import PostgresStore
@@ -27,8 +27,8 @@ def rows(
     partitions: Sequence[str | None] | None = None,
     ids: Sequence[str | None] | None = None,
     traces: Sequence[str | None] | None = None,
-) -> Rows:
-    return Rows(
+) -> StagedRows:
+    return StagedRows(
         payloads=payloads,
         queues=queues,
         partitions=partitions,
@@ -37,13 +37,13 @@ def rows(
     )
 
 
-def numbers(first: int, stop: int) -> Rows:
+def numbers(first: int, stop: int) -> StagedRows:
     """Rows whose payloads are numbers."""
     return rows(*(b"%d" % number for number in range(first, stop)))
 
 
 async def stage(
-    queue: Broker, name: str, *chunks: Rows, version: int | None = 0, app: str = APP
+    queue: Broker, name: str, *chunks: StagedRows, version: int | None = 0, app: str = APP
 ) -> Stage:
     """Stage chunks for the queue orders; returns what a task would tell of it."""
     for number, chunk in enumerate(chunks):

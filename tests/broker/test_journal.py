@@ -20,7 +20,7 @@ from skep.errors import (
     PositionMismatch,
     QueueNotFound,
 )
-from skep.model.journal import Position, QueuePosition, Range, Run, Step
+from skep.model.journal import MessageRun, Position, QueuePosition, Range, Step
 from skep.store.open import open_store
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
@@ -56,10 +56,10 @@ def ranges(position: Position, name: str = "orders", *, start: int = 0) -> list[
 
 async def read(
     queue: Broker, wanted: list[Range], some: Some = EVERYTHING, name: str = "orders"
-) -> tuple[list[Run], list[Range]]:
+) -> tuple[list[MessageRun], list[Range]]:
     """What ranges hold, and what of them is gone."""
     number = (await queue.queues.get(name)).number
-    runs: list[Run] = []
+    runs: list[MessageRun] = []
     missing: list[Range] = []
     async for step in await queue.journal_reading.read(name, number, wanted, some):
         runs += step.runs
@@ -67,11 +67,11 @@ async def read(
     return runs, missing
 
 
-def payloads(runs: list[Run]) -> list[bytes]:
+def payloads(runs: list[MessageRun]) -> list[bytes]:
     return [payload for run in runs for payload in run.columns.payloads]
 
 
-def places(runs: list[Run]) -> list[tuple[str, int]]:
+def places(runs: list[MessageRun]) -> list[tuple[str, int]]:
     return [(run.name, run.start + index) for run in runs for index in range(len(run.columns))]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from skep import Broker, Limits
 from skep.errors import OutcomeUnknown
-from skep.model.sink import Rows
+from skep.model.sink import StagedRows
 from skep.testing.clock import ManualClock
 from tests.broker.staged import (
     APP,
@@ -46,7 +46,7 @@ async def everything(queue: Broker) -> list[bytes]:
 
 @pytest.mark.parametrize("chunk", [PARTITIONS, QUEUES], ids=["partitions", "queues"])
 async def test_a_commit_appends_to_a_limited_number_of_partitions(
-    mortals: Mortals, chunk: Rows
+    mortals: Mortals, chunk: StagedRows
 ) -> None:
     async with mortals.run(LIMITS) as (queue, store):
         done = await stage(queue, "s", chunk)
@@ -81,7 +81,7 @@ async def test_parts_that_are_few_enough_are_published_in_one_commit(mortals: Mo
 @pytest.mark.parametrize("chunk", [PARTITIONS, QUEUES, IDS], ids=["partitions", "queues", "ids"])
 @pytest.mark.parametrize("commits", [1, 3])
 async def test_each_part_is_published_once_if_the_server_dies_between_them(
-    mortals: Mortals, commits: int, chunk: Rows
+    mortals: Mortals, commits: int, chunk: StagedRows
 ) -> None:
     async with mortals.run(LIMITS) as (queue, store):
         done = await stage(queue, "s", chunk)

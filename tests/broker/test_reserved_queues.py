@@ -8,19 +8,19 @@ import pytest
 from skep import Broker, Draft
 from skep.core.admin.maintenance import BUFFER
 from skep.core.journal.journal import Selection
-from skep.core.produce.push import Batch
+from skep.core.produce.push import PushBatch
 from skep.errors import Invalid, QueueNotFound
 from skep.model.change import Applied
 from skep.model.name import RESERVED
 from skep.model.operation import Push
-from skep.model.sink import Rows
+from skep.model.sink import StagedRows
 from tests.broker.build import pop
 
 OURS = f"{RESERVED}other"
 
 
-def rows(**columns: Any) -> Rows:
-    return Rows(payloads=[b"1"], **columns)
+def rows(**columns: Any) -> StagedRows:
+    return StagedRows(payloads=[b"1"], **columns)
 
 
 @pytest.mark.parametrize("name", [BUFFER, OURS])
@@ -97,6 +97,6 @@ async def corrupt(queue: Broker, *payloads: bytes) -> None:
     """Write what no version of the broker would into the buffer."""
     rows = [Draft(payload) for payload in payloads]
     inside = queue.maintenance
-    batch = Batch(BUFFER, rows, inside._limits, internal=True)
+    batch = PushBatch(BUFFER, rows, inside._limits, internal=True)
     outcome = await inside._pushing.attempt(batch, None, based_on=inside._mode.basis)
     assert isinstance(outcome, Applied)

@@ -16,7 +16,7 @@ from skep.errors import (
     Unavailable,
 )
 from skep.model.change import Change, EntryUpdate
-from skep.model.sink import Published, Rows, Stage
+from skep.model.sink import Published, Stage, StagedRows
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
 from tests.broker.build import make_broker
@@ -172,7 +172,7 @@ async def test_an_older_version_than_the_last_is_refused_and_later_ones_go_on(
 @pytest.mark.parametrize("version", [4, None])
 @pytest.mark.parametrize("name", ["first", "again"])
 async def test_the_last_version_with_other_rows_is_refused(
-    queue: Broker, store: Store, other: Rows, version: int | None, name: str
+    queue: Broker, store: Store, other: StagedRows, version: int | None, name: str
 ) -> None:
     first = rows(b"0", b"1", b"2", partitions=[None, None, None])
     await commit(queue, await stage(queue, "first", first, version=version), version=version)
@@ -198,7 +198,7 @@ async def test_the_same_rows_in_other_tasks_chunks_and_order_are_a_repetition(
         await commit(queue, await stage(queue, "s", whole))
         places = [7, 3, 11, 0, 1, 9, 2, 10, 4, 8, 6, 5]
 
-        def some(*at: int) -> Rows:
+        def some(*at: int) -> StagedRows:
             return rows(
                 *(payload[n] for n in at),
                 partitions=[names[n] for n in at],
@@ -229,7 +229,7 @@ async def test_the_same_rows_of_an_encrypted_queue_are_a_repetition(store: Store
 async def test_a_query_that_runs_its_epoch_again_may_make_something_else_of_as_many_rows(
     queue: Broker,
 ) -> None:
-    async def run(checkpoint: str | None, *chunks: Rows) -> Published:
+    async def run(checkpoint: str | None, *chunks: StagedRows) -> Published:
         done = await stage(queue, uuid4().hex, *chunks)
         return await queue.staging.commit(APP, 0, [done], checkpoint=checkpoint)
 

@@ -5,7 +5,7 @@ import pytest
 from skep import Broker, Limits
 from skep.core.sink.chunk import CHUNK_ROWS
 from skep.errors import Invalid
-from skep.model.sink import Rows, Stage
+from skep.model.sink import Stage, StagedRows
 from skep.store.protocol import Store
 from tests.broker.build import make_broker
 from tests.broker.staged import APP, commit, left, numbers, published, rows, stage
@@ -30,11 +30,11 @@ LONG = "x" * 256
         (rows(b"1", b"2", ids=["a"]), "transaction_id"),
         (rows(b"1", b"2", traces=[TRACE, "no"]), "trace_id[1]"),
         (rows(b"1", b"2", traces=[None, "0" * 32]), "trace_id[1]"),
-        (Rows(payloads=[b""] * (CHUNK_ROWS + 1)), "rows"),
+        (StagedRows(payloads=[b""] * (CHUNK_ROWS + 1)), "rows"),
     ],
 )
 async def test_what_could_be_refused_is_refused_when_it_is_staged(
-    store: Store, wrong: Rows, field: str
+    store: Store, wrong: StagedRows, field: str
 ) -> None:
     async with make_broker(store, limits=Limits(payload_bytes=100)) as queue:
         with pytest.raises(Invalid) as refused:

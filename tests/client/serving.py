@@ -11,14 +11,14 @@ from skep import Broker
 from skep.http.app import App
 from skep.http.auth.authenticator import OpenDoor
 from skep.http.routes import all_routes
-from skep.http.server import Address, Server
+from skep.http.server import Address, HttpServer
 
 
 def make_app(broker: Broker) -> App:
     return App(broker, all_routes(), authenticator=OpenDoor())
 
 
-class ReadyServer(Server):
+class ReadyServer(HttpServer):
     """A server that says when it listens."""
 
     def __init__(self, broker: Broker, port: int) -> None:

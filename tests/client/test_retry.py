@@ -5,7 +5,7 @@ import pytest
 
 from skep import AsyncClient
 from skep.client.request import failure_of
-from skep.client.retry import Attempts, Failure, Retry
+from skep.client.retry import Attempts, RequestFailure, Retry
 from skep.errors import (
     Conflict,
     EncryptionUnavailable,
@@ -18,13 +18,13 @@ from skep.errors import (
 )
 from tests.broker.build import drafts
 
-LOST = Failure(OutcomeUnknown("lost"))
-REFUSED = Failure(Unavailable("nobody listens"))
+LOST = RequestFailure(OutcomeUnknown("lost"))
+REFUSED = RequestFailure(Unavailable("nobody listens"))
 ATTEMPTS = 3
 
 
 def end_of(
-    *failures: Failure, repeatable: bool = True, last_counts: bool = False
+    *failures: RequestFailure, repeatable: bool = True, last_counts: bool = False
 ) -> SkepError | None:
     """What is raised after these failures; None if there is one more attempt."""
     attempts = Attempts(Retry(attempts=ATTEMPTS), repeatable=repeatable, last_counts=last_counts)
@@ -39,11 +39,11 @@ def end_of(
 @pytest.mark.parametrize("repeatable", [True, False])
 def test_what_wrote_nothing_is_sent_again(repeatable: bool) -> None:
     assert end_of(REFUSED, REFUSED, repeatable=repeatable) is None
-    assert end_of(Failure(Overloaded(1.0)), repeatable=repeatable) is None
+    assert end_of(RequestFailure(Overloaded(1.0)), repeatable=repeatable) is None
 
 
 def test_what_the_server_asks_to_repeat_is_sent_again() -> None:
-    assert end_of(Failure(Conflict("full"), retry_after=1.0), repeatable=False) is None
+    assert end_of(RequestFailure(Conflict("full"), retry_after=1.0), repeatable=False) is None
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_what_the_server_asks_to_repeat_is_sent_again() -> None:
     [Invalid("a", "b"), NotFound(), Conflict(), EncryptionUnavailable("no key"), SkepError()],
 )
 def test_what_would_fail_again_is_not_sent_again(error: SkepError) -> None:
-    assert end_of(Failure(error)) is error
+    assert end_of(RequestFailure(error)) is error
 
 
 def test_what_may_have_been_written_is_sent_again_only_if_that_does_no_harm() -> None:
@@ -65,13 +65,13 @@ def test_there_is_an_end() -> None:
 
 def test_an_answer_that_was_lost_once_is_not_forgotten() -> None:
     assert isinstance(end_of(LOST, REFUSED, REFUSED), OutcomeUnknown)
-    assert isinstance(end_of(LOST, Failure(Conflict("late"))), OutcomeUnknown)
+    assert isinstance(end_of(LOST, RequestFailure(Conflict("late"))), OutcomeUnknown)
 
 
 def test_a_question_gets_the_last_answer() -> None:
     last = NotFound("no such message")
 
-    assert end_of(LOST, Failure(last), last_counts=True) is last
+    assert end_of(LOST, RequestFailure(last), last_counts=True) is last
 
 
 def test_pauses_grow_with_jitter_up_to_a_bound() -> None:

@@ -12,7 +12,7 @@ from skep.core.journal.journal import Selection
 from skep.http.auth.principal import Permission
 from skep.http.routing import Route
 from skep.model.address import partition_id
-from skep.model.sink import Rows
+from skep.model.sink import StagedRows
 from tests.broker.build import a_run, lease_of, pop
 from tests.http.signing import ALICE
 
@@ -72,7 +72,7 @@ async def make_place(broker: Broker, queue: str) -> Place:
     await broker.push(queue, [Draft(b"3", "cleared")])
     await broker.ack(await pop(broker, queue, group="billing", partition="cleared"))
     await broker.queues.clear(queue, partition="cleared")
-    await broker.staging.stage(queue, 1, "s", 0, Rows(payloads=[b"4"]), queue=queue)
+    await broker.staging.stage(queue, 1, "s", 0, StagedRows(payloads=[b"4"]), queue=queue)
     await broker.staging.commit(f"{queue}-done", 1, [])
     (letter,) = await broker.dead_letters.list(queue)
     everything = Selection(queues=(queue,))

@@ -12,7 +12,7 @@ from skep import Broker
 from skep.http.app import App
 from skep.http.auth.authenticator import OpenDoor
 from skep.http.routes import all_routes
-from skep.http.server import Address, Server
+from skep.http.server import Address, HttpServer
 from skep.store.rocksdb.store import RocksStore
 
 
@@ -42,7 +42,7 @@ async def main(path: Path) -> None:
         loop.add_signal_handler(signal.SIGUSR1, stall, store)
         loop.add_signal_handler(signal.SIGUSR2, set_limit, store, 36)
         app = App(broker, all_routes(backup_directory=None), authenticator=OpenDoor())
-        await Server(app, broker, Address(port=0), started=tell).serve()
+        await HttpServer(app, broker, Address(port=0), started=tell).serve()
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import pytest
 
 from skep.errors import Corrupted, StoreFailed
 from skep.model.change import Change
-from skep.store.commit.evaluation import Round
+from skep.store.commit.evaluation import CommitRound
 from skep.store.rocksdb.store import RocksStore
 from tests.rocksdb.build import count_numbers, number, open_store, push_numbers, start
 from tests.rocksdb.files import copy, log_of
@@ -19,8 +19,8 @@ needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="needs 
 
 def write_without_sync(store: RocksStore, change: Change) -> None:
     """What a commit does up to the sync."""
-    round_ = Round(store, lane=store.lane, now=store.clock.now())
-    round_.judge(change)
+    round_ = CommitRound(store, lane=store.lane, now=store.clock.now())
+    round_.evaluate(change)
     store._write(store._batch_of(round_, round_.segments(), round_.partitions()))
 
 

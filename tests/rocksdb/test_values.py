@@ -13,7 +13,7 @@ from skep.model.dead_letter import DeadLetter
 from skep.model.name import LeaseId
 from skep.model.queue import Partition, Queue, QueueOptions, Removal, Subscription
 from skep.model.trace import TraceEvent
-from skep.store.commit.evaluation import Recorded
+from skep.store.commit.evaluation import RecordedOutcome
 from skep.store.rocksdb.record_codec import Decoder, encode
 
 numbers = st.integers(0, 2**63 - 1)
@@ -83,7 +83,7 @@ appends = st.builds(
     duplicates=st.frozensets(st.integers(0, 9)),
 )
 outcomes = st.builds(
-    Recorded,
+    RecordedOutcome,
     fingerprint=blobs,
     outcome=st.builds(Applied, st.lists(appends, max_size=2).map(tuple), st.booleans()),
     created_at=numbers,

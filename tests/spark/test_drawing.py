@@ -10,8 +10,8 @@ import pytest
 from skep.pipelines.pages.analytics import MOST_WINDOWS, windows_between
 from skep.pipelines.pages.chart import bars, columns, lines
 from skep.pipelines.pages.flow import Stop, Way, drawing, ranks
-from skep.pipelines.pages.page import Page, cell, lasting
-from skep.pipelines.pages.traces import Findings, page_of
+from skep.pipelines.pages.page import HtmlPage, cell, lasting
+from skep.pipelines.pages.traces import TraceReport, page_of
 
 EVIL = '<script>alert("1")</script> & more'
 SVG = "{http://www.w3.org/2000/svg}"
@@ -90,7 +90,7 @@ def test_a_flow_is_drawn_within_its_frame() -> None:
 
 
 def test_names_do_nothing_on_a_page(tmp_path: Path) -> None:
-    page = Page(EVIL, EVIL)
+    page = HtmlPage(EVIL, EVIL)
     page.figures([(EVIL, 1)])
     page.section(EVIL, EVIL)
     page.table([EVIL], [[EVIL]])
@@ -146,7 +146,7 @@ def test_windows_in_which_nothing_was_pushed_are_shown_and_the_last_are_enough()
 
 
 def test_a_page_of_no_journeys_says_why(tmp_path: Path) -> None:
-    nothing = Findings(edges=[], endings=[], stops={}, stuck=[], final=[])
+    nothing = TraceReport(edges=[], endings=[], stops={}, stuck=[], final=[])
 
     page_of(nothing, within="1h", now=datetime(2026, 1, 31, tzinfo=UTC)).write(tmp_path / "page")
 

@@ -19,7 +19,7 @@ from skep.cli.pipeline.status import merged
 from skep.errors import Unavailable
 from skep.model.pipeline import MAX_TEXT, PipelineRun
 from skep.pipelines.archive import read_archive
-from skep.pipelines.record import Records, Run
+from skep.pipelines.record import Records, RunRecord
 from tests.broker.build import a_run
 from tests.cli.run import Shell
 from tests.serving import ServerProcess
@@ -207,8 +207,8 @@ def test_a_run_whose_spark_does_not_start_is_told_of(
 # What is shown.
 
 
-def local(identity: str, *, updated_at: datetime = NOON, **fields: str) -> Run:
-    run = Run(
+def local(identity: str, *, updated_at: datetime = NOON, **fields: str) -> RunRecord:
+    run = RunRecord(
         id=identity,
         pipeline="archive",
         url="http://other",

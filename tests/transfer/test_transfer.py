@@ -4,10 +4,10 @@ import pytest
 
 from skep import Draft, Push
 from skep.core.transfer import queue_copy as copying
-from skep.core.transfer.transfer import Moved, Transfer, prepare
+from skep.core.transfer.transfer import Transfer, TransferResult, prepare
 from skep.errors import Conflict, Invalid, QueueNotFound
 from skep.model.queue import Queue
-from skep.store.bulk_load import Load, Movable
+from skep.store.bulk_load import BulkLoad, Movable
 from skep.testing.clock import ManualClock
 from tests.broker.build import make_broker, payloads, pop, pop_all
 from tests.store.build import crowd, push
@@ -15,7 +15,7 @@ from tests.transfer.conftest import Open
 from tests.transfer.story import BYTES, RING, Told, everything
 
 
-async def move(source: Movable, target: Movable, *names: str) -> Moved:
+async def move(source: Movable, target: Movable, *names: str) -> TransferResult:
     return await (await prepare(source, target, names)).run(lambda count: None)
 
 
@@ -50,7 +50,7 @@ async def test_everything_is_the_same_in_a_new_store(source: Movable, target: Mo
 
     assert await everything(target) == before
     assert await everything(source) == before
-    assert moved == Moved(queues=3, messages=15, dead_letters=1, ids_kept=True)
+    assert moved == TransferResult(queues=3, messages=15, dead_letters=1, ids_kept=True)
 
 
 async def test_a_queue_that_is_being_removed_is_not_moved(source: Movable, target: Movable) -> None:
@@ -87,7 +87,7 @@ async def test_what_several_servers_pushed_keeps_its_lanes(
 async def test_a_store_with_queues_of_its_own_gives_new_numbers(
     source: Movable, target: Movable
 ) -> None:
-    await target.load(Load(reserved=await source.last_number()))
+    await target.load(BulkLoad(reserved=await source.last_number()))
     own = await target.put_queue(Queue(number=0, name="own"))
     await target.create_partitions(own.number, ["alice", "bob"])
     shift = await target.last_number()
@@ -272,7 +272,7 @@ async def test_dead_letters_secrets_keys_and_states_work_in_the_target(
 async def test_states_and_keys_follow_their_partitions_to_new_numbers(
     source: Movable, target: Movable, told: Told
 ) -> None:
-    await target.load(Load(reserved=await source.last_number() + 100))
+    await target.load(BulkLoad(reserved=await source.last_number() + 100))
 
     assert not (await move(source, target)).ids_kept
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 from hypothesis import given, strategies as st
 
-from skep.model.journal import Range, Run, Step
+from skep.model.journal import MessageRun, Range, Step
 from skep.model.segment import Columns, Segment
 from skep.store.rocksdb import keys, segment_codec as columns
 from skep.wire.journal.arrow_writer import Writer
@@ -52,7 +52,7 @@ def starts(made: Sequence[tuple[list[bytes], object, object]]) -> list[int]:
     return [sum(len(found) for found, _, _ in made[:n]) for n in range(len(made))]
 
 
-def run(position: int, made: Columns, *, stored: bool) -> Run:
+def run(position: int, made: Columns, *, stored: bool) -> MessageRun:
     count = len(made)
     if stored:
         segment = Segment(
@@ -67,7 +67,7 @@ def run(position: int, made: Columns, *, stored: bool) -> Run:
         )
         key = keys.segment_key(7, position)
         made = columns.decode(key, columns.encode(segment)).columns
-    return Run(
+    return MessageRun(
         partition=7,
         name="p",
         start=position,
@@ -79,7 +79,7 @@ def run(position: int, made: Columns, *, stored: bool) -> Run:
     )
 
 
-def read(runs: list[Run], end: int, rows: int) -> pa.Table:
+def read(runs: list[MessageRun], end: int, rows: int) -> pa.Table:
     """What a reader finds in the stream."""
     body = ReadBody(
         queue="q",

@@ -2,12 +2,12 @@
 
 from collections.abc import Collection
 
-from skep.core.metrics.counters import KEPT_MINUTES, MINUTE, Metrics
+from skep.core.metrics.counters import KEPT_MINUTES, MINUTE, QueueCounters
 from skep.model.name import Instant
 from skep.testing.clock import NOON, ManualClock
 
 
-def count(metrics: Metrics, queue: str, pushed: int, now: Instant) -> None:
+def count(metrics: QueueCounters, queue: str, pushed: int, now: Instant) -> None:
     metrics.begin(now)
     metrics.of(queue).pushed += pushed
 
@@ -17,20 +17,20 @@ def everything(queue: str) -> bool:
 
 
 def pushed(
-    metrics: Metrics, start: Instant, stop: Instant, *, minutes: int = 1
+    metrics: QueueCounters, start: Instant, stop: Instant, *, minutes: int = 1
 ) -> dict[Instant, int]:
     """Minutes since noon, and what was pushed from then on."""
     buckets = metrics.series(everything, start, stop, minutes=minutes)
     return {(bucket.start - NOON) // MINUTE: bucket.tally.pushed for bucket in buckets}
 
 
-def known_queues(metrics: Metrics, start: Instant, stop: Instant) -> Collection[str]:
+def known_queues(metrics: QueueCounters, start: Instant, stop: Instant) -> Collection[str]:
     return metrics.by_queue(everything, start, stop).keys()
 
 
 def test_what_happens_is_counted_in_its_minute() -> None:
     clock = ManualClock()
-    metrics = Metrics(clock)
+    metrics = QueueCounters(clock)
 
     count(metrics, "orders", 3, clock.now())
     clock.advance(59)
@@ -44,7 +44,7 @@ def test_what_happens_is_counted_in_its_minute() -> None:
 
 def test_minutes_are_gathered_in_buckets_that_begin_at_round_times() -> None:
     clock = ManualClock(NOON + 3 * MINUTE)
-    metrics = Metrics(clock)
+    metrics = QueueCounters(clock)
     for _ in range(4):
         count(metrics, "orders", 1, clock.now())
         clock.advance(60)
@@ -54,7 +54,7 @@ def test_minutes_are_gathered_in_buckets_that_begin_at_round_times() -> None:
 
 def test_only_the_minutes_that_were_asked_for_are_shown() -> None:
     clock = ManualClock()
-    metrics = Metrics(clock)
+    metrics = QueueCounters(clock)
     for n in range(5):
         count(metrics, "orders", n, clock.now())
         clock.advance(60)
@@ -64,14 +64,14 @@ def test_only_the_minutes_that_were_asked_for_are_shown() -> None:
 
 def test_nothing_is_said_of_the_time_before_the_start() -> None:
     clock = ManualClock()
-    metrics = Metrics(clock)
+    metrics = QueueCounters(clock)
 
     assert pushed(metrics, NOON - 60 * MINUTE, clock.now()) == {0: 0}
 
 
 def test_what_is_older_than_a_day_is_forgotten_and_still_in_the_total() -> None:
     clock = ManualClock()
-    metrics = Metrics(clock)
+    metrics = QueueCounters(clock)
     count(metrics, "orders", 1, clock.now())
 
     clock.advance(60 * KEPT_MINUTES)
@@ -83,7 +83,7 @@ def test_what_is_older_than_a_day_is_forgotten_and_still_in_the_total() -> None:
 
 def test_queues_are_counted_apart() -> None:
     clock = ManualClock()
-    metrics = Metrics(clock)
+    metrics = QueueCounters(clock)
     count(metrics, "orders", 1, clock.now())
     count(metrics, "payments", 2, clock.now())
 
@@ -95,7 +95,7 @@ def test_queues_are_counted_apart() -> None:
 
 def test_too_many_queues_cost_old_minutes_their_names_but_no_numbers() -> None:
     clock = ManualClock()
-    metrics = Metrics(clock, max_tallies=10)
+    metrics = QueueCounters(clock, max_tallies=10)
     for minute in range(4):
         for n in range(5):
             count(metrics, f"queue-{minute}-{n}", 1, clock.now())
@@ -108,7 +108,7 @@ def test_too_many_queues_cost_old_minutes_their_names_but_no_numbers() -> None:
 
 def test_a_minute_without_names_is_not_shown_to_who_may_not_see_all_queues() -> None:
     clock = ManualClock()
-    metrics = Metrics(clock, max_tallies=2)
+    metrics = QueueCounters(clock, max_tallies=2)
     for _ in range(3):
         count(metrics, "orders", 1, clock.now())
         count(metrics, "payments", 1, clock.now())
@@ -121,7 +121,7 @@ def test_a_minute_without_names_is_not_shown_to_who_may_not_see_all_queues() -> 
 
 def test_queues_that_are_gone_are_forgotten_when_they_are_many() -> None:
     clock = ManualClock()
-    metrics = Metrics(clock)
+    metrics = QueueCounters(clock)
     for n in range(1100):
         count(metrics, f"queue-{n}", 1, clock.now())
     clock.advance(60)
@@ -134,7 +134,7 @@ def test_queues_that_are_gone_are_forgotten_when_they_are_many() -> None:
 
 def test_lately_is_this_minute_and_the_one_before() -> None:
     clock = ManualClock()
-    metrics = Metrics(clock)
+    metrics = QueueCounters(clock)
     count(metrics, "orders", 100, clock.now())
     clock.advance(120)
     count(metrics, "orders", 6, clock.now())

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from skep.core.aio.periodic_task import Repeating
+from skep.core.aio.periodic_task import PeriodicTask
 from skep.errors import Unavailable
 
 
@@ -20,7 +20,7 @@ async def test_each_outage_is_complained_of_once(caplog: pytest.LogCaptureFixtur
         elif outcome == "fail":
             raise Unavailable("nobody there")
 
-    repeating = Repeating(work, "nothing is done", logging.getLogger("skep.test"))
+    repeating = PeriodicTask(work, "nothing is done", logging.getLogger("skep.test"))
     repeating.start(0)
     await over.wait()
     await repeating.stop()

@@ -40,12 +40,12 @@ from skep.wire.message.ack import (
     ExtendBody,
     Extended,
     SettleBody,
-    Settled,
+    SettleResponse,
     from_settled,
     from_verdicts,
     to_settle_body,
 )
-from skep.wire.message.pop import Delivered, Popping, to_delivery
+from skep.wire.message.pop import Delivered, PopParameters, to_delivery
 from skep.wire.message.push import (
     PushBody,
     PushResult,
@@ -159,7 +159,7 @@ class AsyncClient:
         It is not repeated if its answer is lost: what was leased comes again when the lease
         is over.
         """
-        asked = Popping(
+        asked = PopParameters(
             queue=queue,
             group=group,
             partition=partition,
@@ -260,4 +260,4 @@ class AsyncClient:
     async def _settle(self, lease: Delivery | str, body: SettleBody) -> Settlement:
         request = post(paths.settle(lease_id_of(lease)), body, repeatable=True)
         answer = await self.connection.send(request)
-        return from_settled(answer.decode(Settled))
+        return from_settled(answer.decode(SettleResponse))

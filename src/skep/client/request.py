@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import httpx
 import msgspec
 
-from skep.client.retry import Failure
+from skep.client.retry import RequestFailure
 from skep.errors import Invalid, OutcomeUnknown, Unavailable
 from skep.model.name import MAX_NUMBER, check_count, from_datetime
 from skep.wire import problem
@@ -108,21 +108,21 @@ def check_moment(field: str, moment: datetime | None) -> datetime | None:
     return moment
 
 
-def failure_of(error: httpx.RequestError) -> Failure:
+def failure_of(error: httpx.RequestError) -> RequestFailure:
     """What it means that there is no answer."""
     words = str(error) or type(error).__name__
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout):
-        return Failure(Unavailable(f"the server cannot be reached: {words}"), error)
-    return Failure(OutcomeUnknown(f"the answer was lost: {words}"), error)
+        return RequestFailure(Unavailable(f"the server cannot be reached: {words}"), error)
+    return RequestFailure(OutcomeUnknown(f"the answer was lost: {words}"), error)
 
 
-def refusal_of(response: httpx.Response) -> Failure:
+def refusal_of(response: httpx.Response) -> RequestFailure:
     """What it means that the answer is not a good one."""
     error = problem.from_answer(response.status_code, response.content)
     after = response.headers.get("retry-after", "")
     if response.status_code in (429, 503) and after.isdigit():
-        return Failure(error, retry_after=float(after))
-    return Failure(error)
+        return RequestFailure(error, retry_after=float(after))
+    return RequestFailure(error)
 
 
 def check_url(url: str) -> httpx.URL:

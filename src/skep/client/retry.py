@@ -29,7 +29,7 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class RequestFailure:
     """Why an attempt failed. ``retry_after`` is set if the server says when to come back."""
 
     error: SkepError
@@ -52,7 +52,7 @@ class Attempts:
         self.uncertain = False
         """Whether one of them may have been carried out although its answer was lost."""
 
-    def pause(self, failure: Failure) -> float:
+    def pause(self, failure: RequestFailure) -> float:
         """Seconds to wait before the next attempt; raises the error if there is to be none."""
         self._failures += 1
         unknown = isinstance(failure.error, OutcomeUnknown)
@@ -63,7 +63,7 @@ class Attempts:
         asked = failure.retry_after or 0.0
         return self._retry.delay(self._failures, asked=asked, luck=random())
 
-    def _final(self, failure: Failure) -> SkepError:
+    def _final(self, failure: RequestFailure) -> SkepError:
         """That the last attempt wrote nothing says nothing about one whose answer was lost."""
         known = self._last_counts or not self.uncertain
         if known or isinstance(failure.error, OutcomeUnknown):

@@ -10,7 +10,7 @@ from typing import Self
 
 from skep.core.admin.dead_letter import DeadLetters
 from skep.core.admin.deletion import Remover
-from skep.core.admin.give_up import GivingUp
+from skep.core.admin.give_up import GiveUpByHand
 from skep.core.admin.group import Groups
 from skep.core.admin.maintenance import Maintenance
 from skep.core.admin.message import Messages
@@ -18,33 +18,33 @@ from skep.core.admin.pipeline_run import Pipelines
 from skep.core.admin.queue import Queues
 from skep.core.admin.trace import Traces
 from skep.core.cluster.maintenance_mode import MaintenanceMode
-from skep.core.cluster.peer_sync import Following
-from skep.core.consume.delivery import Taking
-from skep.core.consume.eviction import Evicting
-from skep.core.consume.held_messages import Addresses
-from skep.core.consume.partition_lease import Claiming
-from skep.core.consume.pop import Popping, PopRequest
-from skep.core.consume.settlement import Settling
+from skep.core.cluster.peer_sync import PeerSync
+from skep.core.consume.delivery import DeliveryBuilder
+from skep.core.consume.eviction import Evictor
+from skep.core.consume.held_messages import HeldMessages
+from skep.core.consume.partition_lease import PartitionLeaser
+from skep.core.consume.pop import Popper, PopRequest
+from skep.core.consume.settlement import Settler
 from skep.core.insight.insight import Insight
 from skep.core.journal.journal import Journal
-from skep.core.journal.reader_group import Readers
-from skep.core.journal.scan import JournalReading
+from skep.core.journal.reader_group import ReaderGroups
+from skep.core.journal.scan import JournalScan
 from skep.core.limits import Limits
 from skep.core.log.committer import Committer
 from skep.core.log.encryption import KeyRing
-from skep.core.log.segment_reader import Reading
-from skep.core.metrics.commit_meter import Meter
-from skep.core.metrics.latency_history import LOOK_SECONDS, LatencyLog
+from skep.core.log.segment_reader import SegmentReader
+from skep.core.metrics.commit_meter import CommitMeter
+from skep.core.metrics.latency_history import LOOK_SECONDS, LatencyHistory
 from skep.core.produce.capacity import FillLevel
 from skep.core.produce.outbox import Outbox
-from skep.core.produce.push import Batch, Pushing
-from skep.core.sink.publisher import Publishing
-from skep.core.sink.sink import Staging
+from skep.core.produce.push import PushBatch, Pusher
+from skep.core.sink.publisher import Publisher
+from skep.core.sink.sink import Sink
 from skep.core.state.catalogue import Catalogue
-from skep.core.state.totals_updater import COUNT_SECONDS, Counting
+from skep.core.state.totals_updater import COUNT_SECONDS, TotalsUpdater
 from skep.core.sweeper import Sweeper
-from skep.core.transaction.stream_query import Streams
-from skep.core.transaction.transaction import Transacting, key_of
+from skep.core.transaction.stream_query import StreamQueries
+from skep.core.transaction.transaction import Transactor, key_of
 from skep.errors import Invalid
 from skep.model.change import IdempotencyKey
 from skep.model.message import Delivery, Draft, Message, Receipt
@@ -105,38 +105,40 @@ class Broker:
         self._sweep_interval = sweep_interval
         self._follow_interval = follow_interval
         catalogue = self._catalogue = Catalogue(store, cache_bytes=limits.cache_bytes)
-        meter = Meter(store.clock, catalogue)
-        following = self._following = Following(store, catalogue, meter.forget_letters)
+        meter = CommitMeter(store.clock, catalogue)
+        following = self._following = PeerSync(store, catalogue, meter.forget_letters)
         committer = self._committer = Committer(
             store, meter.follow, following.explain, capacity=limits.pending_bytes
         )
-        reading = Reading(store, catalogue, keys)
+        reading = SegmentReader(store, catalogue, keys)
         mode = MaintenanceMode(store, following)
         level = FillLevel(store, following)
-        evicting = Evicting(store, catalogue, committer, reading)
-        claiming = Claiming(store.clock, catalogue, reading)
-        self._pushing = Pushing(store, catalogue, following, committer, mode, level, keys)
-        self._settling = Settling(store, catalogue, random or Random())
-        self._transacting = Transacting(
+        evicting = Evictor(store, catalogue, committer, reading)
+        claiming = PartitionLeaser(store.clock, catalogue, reading)
+        self._pushing = Pusher(store, catalogue, following, committer, mode, level, keys)
+        self._settling = Settler(store, catalogue, random or Random())
+        self._transacting = Transactor(
             store, committer, following, self._pushing, self._settling, mode, limits
         )
         self.queues = Queues(store, catalogue, following, committer)
-        self._counting = Counting(store.clock, catalogue)
+        self._counting = TotalsUpdater(store.clock, catalogue)
         self.groups = Groups(store, catalogue, committer, following, self._counting)
-        taking = Taking(store.clock, catalogue, committer, claiming, evicting, mode, limits)
-        self._popping = Popping(store, catalogue, following, self.queues, self.groups, taking)
-        self.addresses = Addresses(store, catalogue, following, reading)
-        self.streams = Streams(store, committer, self._transacting, self.addresses)
+        taking = DeliveryBuilder(
+            store.clock, catalogue, committer, claiming, evicting, mode, limits
+        )
+        self._popping = Popper(store, catalogue, following, self.queues, self.groups, taking)
+        self.addresses = HeldMessages(store, catalogue, following, reading)
+        self.streams = StreamQueries(store, committer, self._transacting, self.addresses)
         self.messages = Messages(store, catalogue, following, reading, limits)
         self.journal = Journal(store, catalogue, following)
-        self.journal_reading = JournalReading(store, catalogue, following, reading)
-        self.readers = Readers(store, self.journal, committer)
+        self.journal_reading = JournalScan(store, catalogue, following, reading)
+        self.readers = ReaderGroups(store, self.journal, committer)
         self.pipelines = Pipelines(store, committer)
         self.dead_letters = DeadLetters(
             store, catalogue, following, committer, reading, mode, keys, limits
         )
         self.traces = Traces(store, catalogue, following, committer, self.messages, reading, limits)
-        self._latencies = LatencyLog(store, committer, meter.latencies)
+        self._latencies = LatencyHistory(store, committer, meter.latencies)
         self.insight = Insight(
             store,
             catalogue,
@@ -151,7 +153,7 @@ class Broker:
             self._latencies,
             limits,
         )
-        self.giving_up = GivingUp(store.clock, catalogue, committer, self.insight.observing)
+        self.giving_up = GiveUpByHand(store.clock, catalogue, committer, self.insight.observing)
         self.maintenance = Maintenance(
             catalogue,
             following,
@@ -165,13 +167,13 @@ class Broker:
             limits,
         )
         self._outbox = Outbox(store, self._pushing, mode, limits)
-        self.staging = Staging(
+        self.staging = Sink(
             store,
             catalogue,
             following,
             committer,
             mode,
-            Publishing(store, catalogue, following, committer, level, keys, limits),
+            Publisher(store, catalogue, following, committer, level, keys, limits),
             limits,
         )
         self._sweeper = Sweeper(
@@ -268,7 +270,7 @@ class Broker:
         id is known in its partition is not stored again: its receipt names the first one.
         """
         self._check_open()
-        batch = Batch(queue, drafts, self.limits)
+        batch = PushBatch(queue, drafts, self.limits)
         applied = await self._pushing.push(batch, check_label("producer", producer))
         return batch.receipts(applied.appended)
 

@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from skep.core.admin.queue import Queues
-from skep.core.aio.periodic_task import report
+from skep.core.aio.periodic_task import log_failure
 from skep.core.aio.slicing import yielding
-from skep.core.cluster.peer_sync import Following
-from skep.core.consume.eviction import Evicting
-from skep.core.journal.reader_group import Readers
-from skep.core.metrics.latency_history import LatencyLog
-from skep.core.sink.sink import Staging
+from skep.core.cluster.peer_sync import PeerSync
+from skep.core.consume.eviction import Evictor
+from skep.core.journal.reader_group import ReaderGroups
+from skep.core.metrics.latency_history import LatencyHistory
+from skep.core.sink.sink import Sink
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import PartitionState, QueueState
 from skep.errors import Corrupted
@@ -76,12 +76,12 @@ class Sweeper:
         self,
         store: Store,
         catalogue: Catalogue,
-        following: Following,
+        following: PeerSync,
         queues: Queues,
-        evicting: Evicting,
-        staging: Staging,
-        readers: Readers,
-        latencies: LatencyLog,
+        evicting: Evictor,
+        staging: Sink,
+        readers: ReaderGroups,
+        latencies: LatencyHistory,
     ) -> None:
         self._store = store
         self._catalogue = catalogue
@@ -139,7 +139,7 @@ class Sweeper:
             if await self._store.take_duty("sweep", 3 * interval):
                 await sweep()
         except Exception as error:
-            report(_log, f"sweeping stopped early; it starts again in {interval} s", error)
+            log_failure(_log, f"sweeping stopped early; it starts again in {interval} s", error)
 
     async def _sweep_queue(self, queue: QueueState, now: Instant) -> int:
         removed = 0

@@ -45,7 +45,7 @@ class Address:
         return f"{scheme}://{host}:{self.port}"
 
 
-class Server(uvicorn.Server):
+class HttpServer(uvicorn.Server):
     """Until a signal comes: then long polls are answered and work is finished."""
 
     def __init__(

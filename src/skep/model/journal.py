@@ -71,7 +71,7 @@ def _range_of(segment: Segment) -> Range:
     return Range(segment.lane, segment.position, segment.position + len(segment.columns))
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class MessageRun(msgspec.Struct, frozen=True, kw_only=True):
     """Messages of a partition that stand together, in the clear, and where they stand."""
 
     partition: int
@@ -87,7 +87,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 class Step(msgspec.Struct, frozen=True, kw_only=True):
     """Some of the ranges: what was found, what was removed, and how far it goes in each lane."""
 
-    runs: list[Run]
+    runs: list[MessageRun]
     missing: list[Range]
     lanes: Lanes
 

@@ -29,7 +29,7 @@ class Cut(msgspec.Struct, frozen=True, array_like=True):
     first_at: Instant
 
 
-class Moved(msgspec.Struct, frozen=True, array_like=True):
+class ConsumerUpdated(msgspec.Struct, frozen=True, array_like=True):
     """A group's state was replaced, by its lease's ``own`` holder or by somebody else.
 
     An event of a server before that was told does not name the ``queue``.
@@ -54,7 +54,7 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     queues: tuple[int, ...] = ()
     born: tuple[Partition, ...] = ()
     grown: tuple[Grown, ...] = ()
-    moved: tuple[Moved, ...] = ()
+    moved: tuple[ConsumerUpdated, ...] = ()
     cut: tuple[Cut, ...] = ()
     blanked: tuple[int, ...] = ()
     spaces: tuple[str, ...] = ()

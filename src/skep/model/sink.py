@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 
-class Rows(msgspec.Struct, frozen=True, kw_only=True):
+class StagedRows(msgspec.Struct, frozen=True, kw_only=True):
     """Messages side by side, as they were sent. A column that was not sent is ``None``."""
 
     payloads: Sequence[bytes | None]

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from skep.pipelines.pages.analytics import Findings
+from skep.pipelines.pages.analytics import AnalyticsReport
 from skep.pipelines.source import Source
 from skep.pipelines.steps import analytics as steps
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def measure(
     spark: "SparkSession", source: Source, to: str, *, window: str, factor: float
-) -> Findings:
+) -> AnalyticsReport:
     """Measure queues in windows. A partition with ``factor`` times the mean of its queue is hot."""
     messages = source.read(spark, steps.SCHEMA, payloadFormat="binary")
     letters = source.view(spark, "dead-letters")
@@ -26,7 +26,7 @@ def measure(
     queues = steps.per_queue(measured)
     failures = steps.failures(letters, queues)
     lags = steps.lags(source.view(spark, "consumers"))
-    return Findings(
+    return AnalyticsReport(
         windows=_rows(steps.per_window(measured)),
         queues=_rows(queues),
         hot=_rows(steps.hot(steps.partitions(measured), factor)),

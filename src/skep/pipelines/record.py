@@ -17,7 +17,7 @@ Streams: TypeAlias = Literal["none", "together", "each"]
 """Whether queues are read as streams: all in one, or each in one of its own."""
 
 
-class Run(msgspec.Struct, kw_only=True):
+class RunRecord(msgspec.Struct, kw_only=True):
     """A run of a pipeline. The same pipeline over the same things is the same run, gone on with."""
 
     id: str
@@ -43,7 +43,7 @@ class Records:
     """The runs that this machine knows, a file for each."""
 
     def __init__(
-        self, directory: Path | None = None, *, told: Callable[[Run], None] | None = None
+        self, directory: Path | None = None, *, told: Callable[[RunRecord], None] | None = None
     ) -> None:
         self.directory = directory or data_directory()
         self._held: dict[str, BinaryIO] = {}
@@ -61,7 +61,7 @@ class Records:
         checkpoint: str | None = None,
         streams: Streams = "none",
         known: PipelineRun | None = None,
-    ) -> Run:
+    ) -> RunRecord:
         """Begin a run, or go on with one. Without a checkpoint it has one of its own.
 
         ``known`` is how far it came on other machines.
@@ -71,7 +71,7 @@ class Records:
         before = self._read(self.directory / f"{identity}.json")
         told = [each for each in (before, known) if each]
         now = datetime.now(UTC)
-        run = Run(
+        run = RunRecord(
             id=identity,
             pipeline=pipeline,
             url=url,
@@ -102,34 +102,34 @@ class Records:
             raise Conflict(f"{identity} is running already; see skep pipeline status") from None
         self._held[identity] = lock
 
-    def release(self, run: Run) -> None:
+    def release(self, run: RunRecord) -> None:
         """Let others have it. The end of the process does the same."""
         self._held.pop(run.id).close()
 
-    def tell(self, run: Run, messages: int) -> None:
+    def tell(self, run: RunRecord, messages: int) -> None:
         """Another batch is through."""
         run.messages += messages
         run.batches += 1
         self.save(run)
 
-    def count(self, run: Run, messages: int) -> None:
+    def count(self, run: RunRecord, messages: int) -> None:
         """So many messages are what this run is about: it reads all of them anew each time."""
         run.messages, run.batches = messages, 1
         self.save(run)
 
-    def keep(self, run: Run, name: str, decide: Callable[[], str]) -> str:
+    def keep(self, run: RunRecord, name: str, decide: Callable[[], str]) -> str:
         """Decide something once for all runs."""
         if name not in run.kept:
             run.kept[name] = decide()
             self.save(run)
         return run.kept[name]
 
-    def end(self, run: Run, state: State, error: str | None = None) -> None:
+    def end(self, run: RunRecord, state: State, error: str | None = None) -> None:
         run.state, run.error = state, error
         self.save(run)
         self.release(run)
 
-    def save(self, run: Run) -> None:
+    def save(self, run: RunRecord) -> None:
         """Whole or not at all: somebody may be reading it."""
         run.updated_at = datetime.now(UTC)
         path = self.directory / f"{run.id}.json"
@@ -139,7 +139,7 @@ class Records:
         if self._told is not None:
             self._told(run)
 
-    def list(self) -> list[Run]:
+    def list(self) -> list[RunRecord]:
         """All runs, the newest first. What says that it is running, and is not, was interrupted."""
         runs = [run for path in self.directory.glob("*.json") if (run := self._read(path))]
         for run in runs:
@@ -147,7 +147,7 @@ class Records:
                 run.state = "interrupted"
         return sorted(runs, key=lambda run: run.updated_at, reverse=True)
 
-    def _is_held(self, run: Run) -> bool:
+    def _is_held(self, run: RunRecord) -> bool:
         with (self.directory / f"{run.id}.lock").open("ab") as lock:
             try:
                 flock(lock, LOCK_EX | LOCK_NB)
@@ -155,9 +155,9 @@ class Records:
                 return True
             return False
 
-    def _read(self, path: Path) -> Run | None:
+    def _read(self, path: Path) -> RunRecord | None:
         try:
-            return msgspec.json.decode(path.read_bytes(), type=Run)
+            return msgspec.json.decode(path.read_bytes(), type=RunRecord)
         except (FileNotFoundError, msgspec.MsgspecError):
             return None
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from skep.pipelines.pages.traces import Findings
+from skep.pipelines.pages.traces import TraceReport
 from skep.pipelines.source import Source
 from skep.pipelines.steps import traces as steps
 
@@ -22,7 +22,7 @@ def follow(
     final: Sequence[str] | None,
     within_seconds: float,
     now: datetime,
-) -> Findings:
+) -> TraceReport:
     """Follow messages by their trace ids to the final queues, or to where no journey goes on."""
     steps.steps(source.read(spark, steps.SCHEMA)).write.mode("overwrite").parquet(f"{to}/steps")
     walked = spark.read.parquet(f"{to}/steps")
@@ -34,7 +34,7 @@ def follow(
     journeys = spark.read.parquet(f"{to}/journeys")
     edges.write.mode("overwrite").parquet(f"{to}/edges")
     stuck = journeys.where("state = 'stuck'").orderBy("begun_at", "trace_id")
-    return Findings(
+    return TraceReport(
         edges=[row.asDict() for row in edges.collect()],
         endings=[row.asDict() for row in steps.endings(journeys).collect()],
         stops={row.queue: row.journeys for row in steps.visited(walked).collect()},

@@ -48,7 +48,7 @@ class LoadedConsumer(NamedTuple):
     consumer: StoredConsumer
 
 
-class Load(msgspec.Struct, frozen=True, kw_only=True):
+class BulkLoad(msgspec.Struct, frozen=True, kw_only=True):
     """Rows as they are to be, written together or not at all.
 
     A queue of a number that is there gets what the load says of it. Entries and outcomes that are
@@ -76,7 +76,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 class Movable(Store, Protocol):
     """A store that queues can be moved out of, and into."""
 
-    async def load(self, load: Load) -> None:
+    async def load(self, load: BulkLoad) -> None:
         """Write rows as they are; durable on return. Nobody else may use the store."""
         ...
 

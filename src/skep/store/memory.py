@@ -24,15 +24,15 @@ from skep.model.queue import Partition, Queue, Removal, Subscription
 from skep.model.segment import Segment, until_enough
 from skep.model.trace import TraceEvent, TraceName
 from skep.store.clock import Clock, SystemClock
-from skep.store.commit.evaluation import Recorded, judge
+from skep.store.commit.evaluation import RecordedOutcome, evaluate
 from skep.store.protocol import GivenUp, StoredConsumer, StoreStats, Truncation
-from skep.store.single_server import Alone
+from skep.store.single_server import SingleServer
 
 _TRUNCATE_STEP = 100
 _PURGE_STEP = 100
 
 
-class MemoryStore(Alone):
+class MemoryStore(SingleServer):
     def __init__(self, *, clock: Clock | None = None) -> None:
         self.clock = clock or SystemClock()
         self._id = str(uuid4())
@@ -47,14 +47,14 @@ class MemoryStore(Alone):
         self._transactions: dict[tuple[int, str], Offset] = {}
         self._dead_letters: dict[int, dict[int, DeadLetter]] = {}
         self._traces: list[TraceEvent] = []
-        self._recorded: dict[str, Recorded] = {}
+        self._recorded: dict[str, RecordedOutcome] = {}
         self._entries: dict[tuple[str, str], Entry] = {}
         self._removals: dict[int, list[Removal]] = {}
         self._purging: list[tuple[int, int, list[str]]] = []
         """Partitions of deleted queues, each with its queue and the groups that this had."""
 
     async def commit(self, changes: Sequence[Change]) -> Commit:
-        round_, outcomes = judge(self, changes, lane=self.lane, now=self.clock.now())
+        round_, outcomes = evaluate(self, changes, lane=self.lane, now=self.clock.now())
         segments = round_.segments()
         for segment in segments:
             self._segments[segment.partition].append(segment)
@@ -113,7 +113,7 @@ class MemoryStore(Alone):
         same = (x.number for x in known if (x.partition, x.offset, x.group) == message)
         return next(same, None)
 
-    def recorded(self, key: str) -> Recorded | None:
+    def recorded(self, key: str) -> RecordedOutcome | None:
         return self._recorded.get(key)
 
     def entry_version(self, space: str, key: str) -> int:

@@ -7,7 +7,7 @@ from skep.model.peer_event import News
 from skep.store.protocol import Gauge
 
 
-class Alone:
+class SingleServer:
     shared = False
     lane = 0
     history = ""

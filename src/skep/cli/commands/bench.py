@@ -29,7 +29,7 @@ Size = Annotated[int, typer.Option(min=2, help="Bytes per payload.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class BenchLoad:
     """What is pushed and consumed."""
 
     queue: str
@@ -57,7 +57,7 @@ def bench(
     It makes a queue of its own, bench-<random>, and deletes it at the end. Everything is really
     stored, popped under leases and acknowledged.
     """
-    load = Load(
+    load = BenchLoad(
         queue=f"bench-{uuid4().hex[:12]}",
         messages=messages,
         batch=batch,
@@ -78,7 +78,7 @@ def bench(
     output.print_list(figures, columns, rows, as_json=as_json)
 
 
-async def _measure(client: AsyncClient, load: Load) -> tuple[float, float]:
+async def _measure(client: AsyncClient, load: BenchLoad) -> tuple[float, float]:
     """Seconds that pushing and consuming took. What it made is gone, however it ends."""
     async with client:
         try:
@@ -89,7 +89,7 @@ async def _measure(client: AsyncClient, load: Load) -> tuple[float, float]:
                 await client.queues.delete(load.queue)
 
 
-async def _push(client: AsyncClient, load: Load) -> float:
+async def _push(client: AsyncClient, load: BenchLoad) -> float:
     payload, begin = load.payload, perf_counter()
     receipts: list[asyncio.Future[Receipt]] = []
     with output.progress("pushing", load.messages) as step:
@@ -115,7 +115,7 @@ class Rest:
             self.ended_at = perf_counter()
 
 
-async def _consume(client: AsyncClient, load: Load) -> float:
+async def _consume(client: AsyncClient, load: BenchLoad) -> float:
     begin, rest = perf_counter(), Rest(load.messages)
     with output.progress("consuming", load.messages) as step:
         consumers = (_work(client, load, rest, step) for _ in range(CONSUMERS))
@@ -125,7 +125,7 @@ async def _consume(client: AsyncClient, load: Load) -> float:
     return rest.ended_at - begin
 
 
-async def _work(client: AsyncClient, load: Load, rest: Rest, step: Step) -> None:
+async def _work(client: AsyncClient, load: BenchLoad, rest: Rest, step: Step) -> None:
     """Consume until there is nothing more."""
     while rest.messages > 0:
         delivery = await client.pop(

@@ -46,11 +46,11 @@ def print_() -> None:
 
 async def on_database(store: str, work: Any) -> Any:
     """Do ``work`` on a connection to a store that need not be one a server would start on."""
-    from skep.store.postgres.connections import Database
+    from skep.store.postgres.connections import Connections
 
     if not store.startswith(("postgresql://", "postgres://")):
         raise Invalid("store", "must be a URL of PostgreSQL: postgresql://…")
-    database = Database(store)
+    database = Connections(store)
     try:
         return await database.read(work)
     finally:

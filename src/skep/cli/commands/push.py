@@ -42,7 +42,7 @@ IsEnvelope = Annotated[
 
 
 @dataclass(slots=True)
-class Tally:
+class PushCounts:
     """What became of the drafts that were sent."""
 
     stored: int = 0
@@ -91,7 +91,7 @@ def push(
     that is wrong ends it: what comes before it is stored, and nothing after it is sent.
     """
     _check_usage(payload, transaction_id, file, envelope)
-    tally = Tally()
+    tally = PushCounts()
     if payload is not None:
         content = check_payload(payload.encode(errors="surrogateescape"))
         with connect(url, token) as client:
@@ -129,7 +129,7 @@ def _opened(file: Path | None) -> Iterator[int]:
         os.close(number)
 
 
-async def _push(client: AsyncClient, queue: str, lines: Lines, tally: Tally) -> None:
+async def _push(client: AsyncClient, queue: str, lines: Lines, tally: PushCounts) -> None:
     """Send drafts until there are no more, or one is wrong or has failed."""
     in_bytes = lines.total is not None
     with output.progress("pushing", lines.total, in_bytes=in_bytes) as step:
@@ -154,7 +154,7 @@ async def _push(client: AsyncClient, queue: str, lines: Lines, tally: Tally) -> 
                 tally.error = tally.error or error
 
 
-def _report(tally: Tally, *, as_json: bool) -> None:
+def _report(tally: PushCounts, *, as_json: bool) -> None:
     counts = {
         "stored": tally.stored,
         "duplicates": tally.duplicates,

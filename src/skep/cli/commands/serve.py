@@ -25,7 +25,7 @@ from skep.http.auth.cors import LOCAL, Origins
 from skep.http.auth.exposure import check_exposure
 from skep.http.limits import DoorLimits
 from skep.http.routes import all_routes
-from skep.http.server import Address, Server
+from skep.http.server import Address, HttpServer
 from skep.settings import Settings
 
 Store = Annotated[
@@ -145,7 +145,7 @@ async def run(
         )
         app = App(broker, routes, authenticator=authenticator, origins=origins, limits=limits)
         started = partial(welcome, settings) if speaks else None
-        server = Server(app, broker, address, limits=limits, started=started)
+        server = HttpServer(app, broker, address, limits=limits, started=started)
         _spare_the_collector()
         await server.serve(sockets=[listening] if listening else None)
         broker.insight.health.check_store()

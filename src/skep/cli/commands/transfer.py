@@ -8,7 +8,7 @@ import typer
 
 from skep.cli import output
 from skep.cli.options import Json
-from skep.core.transfer.transfer import Moved, prepare
+from skep.core.transfer.transfer import TransferResult, prepare
 from skep.store.open import open_movable
 
 Source = Annotated[str, typer.Argument(help="Where the queues are: a directory, or postgresql://…")]
@@ -31,7 +31,7 @@ def transfer(source: Source, target: Target, queue: Only = None, as_json: Json =
     output.print_done(moved, _words(moved), as_json=as_json)
 
 
-async def _transfer(source: str, target: str, queues: list[str]) -> Moved:
+async def _transfer(source: str, target: str, queues: list[str]) -> TransferResult:
     async with AsyncExitStack() as opened:
         old = open_movable(source, create=False)
         opened.push_async_callback(old.close)
@@ -42,7 +42,7 @@ async def _transfer(source: str, target: str, queues: list[str]) -> Moved:
             return await plan.run(step)
 
 
-def _words(moved: Moved) -> str:
+def _words(moved: TransferResult) -> str:
     ids = "as they were" if moved.ids_kept else "new, because the target had given these numbers"
     return (
         f"the target holds {moved.queues} queues with {moved.messages} messages and "

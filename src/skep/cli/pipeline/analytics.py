@@ -7,14 +7,14 @@ import msgspec
 import typer
 
 from skep.cli import output
-from skep.cli.pipeline.identity import Asked
+from skep.cli.pipeline.identity import RunIdentity
 from skep.cli.pipeline.job import job, report_path
 from skep.cli.pipeline.options import Place, Queues, Report, To, placed, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skep.pipelines.pages.analytics import Findings, Row
+    from skep.pipelines.pages.analytics import AnalyticsReport, Row
 
 Window = Annotated[str, typer.Option(help="How long a window is: 10s, 1m, 1h.")]
 Hot = Annotated[
@@ -38,7 +38,7 @@ def analytics(
     """
     to = place.located(to)
     seconds, page = seconds_of(window), report_path(to, report)
-    with job(place, Asked("analytics", tuple(queue or ()), to, has_files=True)) as work:
+    with job(place, RunIdentity("analytics", tuple(queue or ()), to, has_files=True)) as work:
         from skep.pipelines.analytics import measure
         from skep.pipelines.pages.analytics import page_of
 
@@ -50,7 +50,7 @@ def analytics(
     _print(found, str(page), as_json=place.as_json)
 
 
-def _print(found: "Findings", page: str, *, as_json: bool) -> None:
+def _print(found: "AnalyticsReport", page: str, *, as_json: bool) -> None:
     if as_json:
         shown = {
             name: output.shown_rows(rows) for name, rows in msgspec.structs.asdict(found).items()

@@ -7,7 +7,7 @@ import typer
 
 from skep.cli import output
 from skep.cli.connect import connect
-from skep.cli.pipeline.identity import Asked, files_of
+from skep.cli.pipeline.identity import RunIdentity, files_of
 from skep.cli.pipeline.job import job
 from skep.cli.pipeline.options import AllowLoss, Every, Follow, Place, Queues, placed, seconds_of
 from skep.cli.pipeline.retention import Archived, removable, removes_completed, whole_seconds_of
@@ -44,7 +44,7 @@ def archive(
     with connect(place.url, place.token) as client:
         if age is not None:
             removable(client, queues)
-        asked = Asked("archive", queues, to, is_stream=True, has_files=True)
+        asked = RunIdentity("archive", queues, to, is_stream=True, has_files=True)
         with job(place, asked, streams="together", allow_loss=allow_loss) as work:
             from skep.pipelines.archive import archiving, sorting
 

@@ -7,7 +7,7 @@ import typer
 from skep.cli import output
 from skep.cli.connect import connect
 from skep.cli.options import Yes, confirm
-from skep.cli.pipeline.identity import Asked
+from skep.cli.pipeline.identity import RunIdentity
 from skep.cli.pipeline.job import job
 from skep.cli.pipeline.options import Place, Queues, placed
 
@@ -38,7 +38,7 @@ def dead_letters(
     Errors are of one class if only their numbers, ids and quoted texts differ.
     """
     to = place.located(to) if to else None
-    asked = Asked("dead-letters", tuple(queue or ()), to or "", has_files=to is not None)
+    asked = RunIdentity("dead-letters", tuple(queue or ()), to or "", has_files=to is not None)
     with job(place, asked) as work:
         from skep.pipelines.steps.dead_letters import affected, causes, chosen, classified
 

@@ -20,7 +20,7 @@ from skep.wire.journal.journal import HeadsAnswer, HeadsBody
 from skep.wire.paths import API
 
 
-class Asked(NamedTuple):
+class RunIdentity(NamedTuple):
     """What a command is to do. ``about`` is what else makes it another run."""
 
     pipeline: str
@@ -41,7 +41,9 @@ class Identity(NamedTuple):
 
 
 @contextmanager
-def identified(place: Place, asked: Asked, client: Client, records: Records) -> Iterator[Identity]:
+def identified(
+    place: Place, asked: RunIdentity, client: Client, records: Records
+) -> Iterator[Identity]:
     """The run that a command is, while no other process is the same."""
     store = store_of(client)
     checkpoint = place.located(place.checkpoint) if place.checkpoint else None
@@ -70,7 +72,7 @@ def identified(place: Place, asked: Asked, client: Client, records: Records) -> 
     yield Identity(identity, checkpoint, known)
 
 
-def _owner(asked: Asked, store: str, checkpoint: str | None) -> Owner:
+def _owner(asked: RunIdentity, store: str, checkpoint: str | None) -> Owner:
     """What a directory is marked with if this is the first run that writes to it."""
     return Owner(
         id=f"{asked.pipeline}-{uuid4().hex[:8]}",

@@ -13,7 +13,7 @@ from skep.cli import output
 from skep.cli.connect import connect
 from skep.cli.exit_code import FAILED, complain
 from skep.cli.output import Step
-from skep.cli.pipeline.identity import Asked, identified
+from skep.cli.pipeline.identity import RunIdentity, identified
 from skep.cli.pipeline.options import Place
 from skep.cli.pipeline.run_reporter import telling
 from skep.cli.pipeline.session import open_session
@@ -21,7 +21,7 @@ from skep.client.request import read
 from skep.client.sync_client import Client
 from skep.errors import SkepError
 from skep.model.pipeline import PipelineRun
-from skep.pipelines.record import Records, Run, Streams
+from skep.pipelines.record import Records, RunRecord, Streams
 from skep.pipelines.source import Source
 from skep.wire.journal.journal import ReaderAnswer
 from skep.wire.paths import API, segment
@@ -44,7 +44,7 @@ class Job:
 
     spark: "SparkSession"
     source: Source
-    run: Run
+    run: RunRecord
     records: Records
     expected: int
     """How many messages lie before it, when it begins."""
@@ -83,7 +83,7 @@ class Job:
 
 @contextmanager
 def job(
-    place: Place, asked: Asked, *, streams: Streams = "none", allow_loss: bool = False
+    place: Place, asked: RunIdentity, *, streams: Streams = "none", allow_loss: bool = False
 ) -> Iterator[Job]:
     """A job whose server is there, and whose end is recorded whatever it is."""
     from skep.spark.session import check_pyspark
@@ -114,7 +114,7 @@ def job(
 
 
 @contextmanager
-def _recorded(records: Records, run: Run) -> Iterator[None]:
+def _recorded(records: Records, run: RunRecord) -> Iterator[None]:
     from pyspark.errors import PySparkException
 
     from skep.pipelines.run import reason_of
@@ -139,7 +139,7 @@ def _recorded(records: Records, run: Run) -> Iterator[None]:
     records.end(run, "done" if run.state == "running" else run.state)
 
 
-def lag_of(client: Client, run: Run | PipelineRun) -> int | None:
+def lag_of(client: Client, run: RunRecord | PipelineRun) -> int | None:
     """How many messages lie before streams; None if the server does not know all of them."""
     with suppress(SkepError):
         paths = [f"{API}/journal/groups/{segment(group)}" for group in run.groups]
@@ -149,7 +149,7 @@ def lag_of(client: Client, run: Run | PipelineRun) -> int | None:
     return None
 
 
-def _not_met(client: Client, run: Run | PipelineRun, found: Sequence[ReaderAnswer]) -> int:
+def _not_met(client: Client, run: RunRecord | PipelineRun, found: Sequence[ReaderAnswer]) -> int:
     """What is in queues that came since a run over all of them was last there."""
     met = {name for each in found for name in each.position.queues}
     return 0 if run.queues else _messages(client, lambda name: name not in met)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skep.cli import output
-from skep.cli.pipeline.identity import Asked
+from skep.cli.pipeline.identity import RunIdentity
 from skep.cli.pipeline.job import Job, job
 from skep.cli.pipeline.options import Place, placed
 
@@ -64,7 +64,7 @@ def replay(
         raise typer.BadParameter("say what to replay: --archive or --queue")
     archive = place.located(archive) if archive else None
     about = (str(archive), str(since), str(until), str(where), str(rate), ids, name)
-    with job(place, Asked("replay", tuple(queue or ()), to or "", about)) as work:
+    with job(place, RunIdentity("replay", tuple(queue or ()), to or "", about)) as work:
         messages = _messages(work, archive, since, until, where)
         if dry_run:
             _print_counts(messages, as_json=place.as_json)

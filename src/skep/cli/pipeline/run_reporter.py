@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from skep.client.retry import Retry
 from skep.client.sync_client import Client
 from skep.model.pipeline import MAX_TEXT, PipelineRun
-from skep.pipelines.record import Run
+from skep.pipelines.record import RunRecord
 
 PACE_SECONDS = 1.0
 """What happens sooner after the last time is told later, with what happens then."""
@@ -83,7 +83,7 @@ class Teller:
 
 
 @contextmanager
-def telling(url: str, token: str | None) -> Iterator[Callable[[Run], None]]:
+def telling(url: str, token: str | None) -> Iterator[Callable[[RunRecord], None]]:
     """What tells a server of a run, as often as there is something to tell."""
     with Client(url, token=token or None, timeout=TIMEOUT_SECONDS, retry=_ONCE) as client:
         teller = Teller(client.pipelines.put)
@@ -93,7 +93,7 @@ def telling(url: str, token: str | None) -> Iterator[Callable[[Run], None]]:
             teller.close()
 
 
-def to_told(run: Run) -> PipelineRun:
+def to_told(run: RunRecord) -> PipelineRun:
     """A run of this machine as others see it."""
     return PipelineRun(
         id=run.id,

@@ -11,12 +11,12 @@ from skep.cli.pipeline.job import lag_of
 from skep.cli.pipeline.run_reporter import this_host, to_told
 from skep.errors import SkepError
 from skep.model.pipeline import PipelineRun
-from skep.pipelines.record import Records, Run
+from skep.pipelines.record import Records, RunRecord
 
 PATIENCE_SECONDS = 5
 
 
-class Known(NamedTuple):
+class KnownRun(NamedTuple):
     """A run, the server that it is about, and where it keeps its place if that is here."""
 
     run: PipelineRun
@@ -40,12 +40,12 @@ def status(url: Url = DEFAULT_URL, token: Token = None, as_json: Json = False) -
     )
 
 
-def merged(local: Iterable[Run], told: Iterable[PipelineRun], url: str) -> list[Known]:
+def merged(local: Iterable[RunRecord], told: Iterable[PipelineRun], url: str) -> list[KnownRun]:
     """Each run once. This machine knows best about its own, unless another went on with them."""
-    known = {run.id: Known(to_told(run), run.url, run.checkpoint) for run in local}
+    known = {run.id: KnownRun(to_told(run), run.url, run.checkpoint) for run in local}
     for run in told:
         if run.id not in known or _went_on(known[run.id].run, run):
-            known[run.id] = Known(run, url)
+            known[run.id] = KnownRun(run, url)
     return sorted(known.values(), key=lambda each: _updated_at(each.run), reverse=True)
 
 
@@ -67,7 +67,7 @@ def _told(url: str, token: str | None) -> Sequence[PipelineRun]:
         return ()
 
 
-def _lag(known: Known, token: str | None) -> int | None:
+def _lag(known: KnownRun, token: str | None) -> int | None:
     with connect(known.url, token, timeout=PATIENCE_SECONDS) as client:
         return lag_of(client, known.run)
 
@@ -79,6 +79,6 @@ def _row(run: PipelineRun, lag: int | None) -> tuple[object, ...]:
     )
 
 
-def _shown(known: Known, lag: int | None) -> dict[str, object]:
+def _shown(known: KnownRun, lag: int | None) -> dict[str, object]:
     place = {"url": known.url, "checkpoint": known.checkpoint}
     return output.fields_of(known.run) | place | {"lag": lag}

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skep.cli import output
-from skep.cli.pipeline.identity import Asked
+from skep.cli.pipeline.identity import RunIdentity
 from skep.cli.pipeline.job import job, report_path
 from skep.cli.pipeline.options import Place, Queues, Report, To, placed, seconds_of
 
 if TYPE_CHECKING:
-    from skep.pipelines.pages.traces import Findings
+    from skep.pipelines.pages.traces import TraceReport
 
 Final = Annotated[
     list[str] | None,
@@ -40,7 +40,7 @@ def traces(
     """
     to = place.located(to)
     seconds, page = seconds_of(within), report_path(to, report)
-    with job(place, Asked("traces", tuple(queue or ()), to, has_files=True)) as work:
+    with job(place, RunIdentity("traces", tuple(queue or ()), to, has_files=True)) as work:
         from skep.pipelines.pages.traces import page_of
         from skep.pipelines.traces import follow
 
@@ -51,7 +51,7 @@ def traces(
     _print(found, str(page), as_json=place.as_json)
 
 
-def _print(found: "Findings", page: str, *, as_json: bool) -> None:
+def _print(found: "TraceReport", page: str, *, as_json: bool) -> None:
     if as_json:
         shown = {
             "endings": output.shown_rows(found.endings),

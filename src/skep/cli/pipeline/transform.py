@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skep.cli import output
-from skep.cli.pipeline.identity import Asked
+from skep.cli.pipeline.identity import RunIdentity
 from skep.cli.pipeline.job import Job, job
 from skep.cli.pipeline.options import AllowLoss, Every, Follow, Place, placed, seconds_of
 
@@ -72,7 +72,7 @@ def transform(
     interval = seconds_of(every) if follow else None
     about = (str(sql or function), str(schema))
     target = to_queue or place.located(str(to))
-    asked = Asked(
+    asked = RunIdentity(
         "transform", tuple(queue), target, about, is_stream=True, has_files=to is not None
     )
     with job(place, asked, streams="each", allow_loss=allow_loss) as work:

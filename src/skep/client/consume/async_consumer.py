@@ -10,7 +10,7 @@ from typing import Self
 
 from skep.client.async_client import AsyncClient
 from skep.client.consume.async_lease_keeper import AsyncFetcher, AsyncHold
-from skep.client.consume.consume_options import Asked, verdicts_on_leaving
+from skep.client.consume.consume_options import ConsumeOptions, verdicts_on_leaving
 from skep.errors import Invalid
 from skep.model.message import Message
 from skep.model.name import QUEUE_MODE
@@ -46,7 +46,7 @@ class AsyncLoop:
         subscription_from: datetime | None = None,
         max_backoff: float = 30.0,
     ) -> None:
-        self.asked = Asked(
+        self.asked = ConsumeOptions(
             queue=queue,
             group=group,
             batch=batch,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from time import monotonic
 
 from skep.client.async_client import AsyncClient
-from skep.client.consume.consume_options import Asked
+from skep.client.consume.consume_options import ConsumeOptions
 from skep.client.retry import Retry
 from skep.errors import LeaseLost, OutcomeUnknown, SkepError, Unavailable
 from skep.model.message import Delivery, Message
@@ -28,7 +28,7 @@ _log = logging.getLogger("skep.consumer")
 class AsyncFetcher:
     """Pops again and again. A server that is away for a while is waited for."""
 
-    def __init__(self, client: AsyncClient, asked: Asked) -> None:
+    def __init__(self, client: AsyncClient, asked: ConsumeOptions) -> None:
         self._client = client
         self._asked = asked
         self._backoff = Retry(first_delay=0.5, max_delay=asked.max_backoff)

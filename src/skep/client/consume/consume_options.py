@@ -13,7 +13,7 @@ NOT_BEGUN = "not begun, because a message before it failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ConsumeOptions:
     queue: str
     group: str
     batch: int

@@ -8,7 +8,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
-from skep.client.consume.consume_options import Asked, verdicts_on_leaving
+from skep.client.consume.consume_options import ConsumeOptions, verdicts_on_leaving
 from skep.client.consume.sync_lease_keeper import Fetcher, Hold
 from skep.client.sync_client import Client
 from skep.errors import Invalid
@@ -46,7 +46,7 @@ class Consumer:
         subscription_from: datetime | None = None,
         max_backoff: float = 30.0,
     ) -> None:
-        self.asked = Asked(
+        self.asked = ConsumeOptions(
             queue=queue,
             group=group,
             batch=batch,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from time import monotonic
 
-from skep.client.consume.consume_options import Asked
+from skep.client.consume.consume_options import ConsumeOptions
 from skep.client.retry import Retry
 from skep.client.sync_client import Client
 from skep.errors import LeaseLost, OutcomeUnknown, SkepError, Unavailable
@@ -28,7 +28,7 @@ _log = logging.getLogger("skep.consumer")
 class Fetcher:
     """Pops again and again. A server that is away for a while is waited for."""
 
-    def __init__(self, client: Client, asked: Asked) -> None:
+    def __init__(self, client: Client, asked: ConsumeOptions) -> None:
         self._client = client
         self._asked = asked
         self._backoff = Retry(first_delay=0.5, max_delay=asked.max_backoff)

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from skep.client.async_client import AsyncClient
-from skep.client.produce.send_buffer import Accepted, Bounds, Lane, Room
+from skep.client.produce.send_buffer import Accepted, Bounds, Room, SendBuffer
 from skep.errors import Closed, Invalid, Unavailable
 from skep.model.message import Draft, Receipt
 from skep.model.name import check_id, check_name, check_transaction_id
@@ -57,7 +57,7 @@ class AsyncProducer:
         self._client = client
         self._bounds = Bounds(linger=linger, max_batch=max_batch, max_bytes=max_bytes)
         self._room = Room(max_pending)
-        self._lanes: dict[tuple[str, int], Lane] = {}
+        self._lanes: dict[tuple[str, int], SendBuffer] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._entering: set[_Entering] = set()
         self._closed = False
@@ -114,17 +114,17 @@ class AsyncProducer:
             self._room.give(1)
             raise _not_sent(draft, entering.error) if entering.error else Closed
 
-    def _lane(self, queue: str, number: int) -> Lane:
+    def _lane(self, queue: str, number: int) -> SendBuffer:
         place = queue, number
         lane = self._lanes.get(place)
         if lane is None:
-            lane = self._lanes[place] = Lane(queue, self._bounds)
+            lane = self._lanes[place] = SendBuffer(queue, self._bounds)
             task = asyncio.create_task(self._work(place, lane))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return lane
 
-    async def _work(self, place: tuple[str, int], lane: Lane) -> None:
+    async def _work(self, place: tuple[str, int], lane: SendBuffer) -> None:
         """Send what is in a lane until it is empty; then it is forgotten."""
         batch: list[Accepted] = []
         try:
@@ -143,7 +143,7 @@ class AsyncProducer:
         finally:
             del self._lanes[place]
 
-    async def _send(self, lane: Lane, batch: list[Accepted]) -> None:
+    async def _send(self, lane: SendBuffer, batch: list[Accepted]) -> None:
         try:
             receipts = await self._client.push(lane.queue, [each.draft for each in batch])
         except Exception as error:
@@ -153,7 +153,7 @@ class AsyncProducer:
                 accepted.stored(receipt)
         self._finish(lane, len(batch))
 
-    def _fail(self, lane: Lane, batch: list[Accepted], error: Exception) -> None:
+    def _fail(self, lane: SendBuffer, batch: list[Accepted], error: Exception) -> None:
         for accepted in batch:
             accepted.failed(error)
         behind = lane.take_behind(batch)
@@ -172,7 +172,7 @@ class AsyncProducer:
             if entering.queue == lane.queue and entering.partition in failed:
                 entering.error = error
 
-    def _finish(self, lane: Lane, count: int) -> None:
+    def _finish(self, lane: SendBuffer, count: int) -> None:
         lane.finish(count)
         self._room.give(count)
 

@@ -68,7 +68,7 @@ class Accepted(msgspec.Struct, frozen=True, gc=False):
             self.future.exception()
 
 
-class Lane:
+class SendBuffer:
     """Drafts of one queue in the order in which they were accepted."""
 
     def __init__(self, queue: str, bounds: Bounds) -> None:

@@ -13,9 +13,9 @@ from skep.model.message import Receipt
 from skep.model.name import MAX_NUMBER, check_count, check_label, check_name
 from skep.wire import paths
 from skep.wire.message.dead_letter import (
+    DeadLetterPage,
     DeletedLetters,
     LetterChoice,
-    Letters,
     Replayed,
     WireLetter,
     to_failed_message,
@@ -117,7 +117,7 @@ class DeadLetters:
         to: datetime | None,
         before: int | None,
         limit: int,
-    ) -> Letters:
+    ) -> DeadLetterPage:
         request = read(
             paths.DEAD_LETTERS,
             queue=check_name("queue", queue),
@@ -129,7 +129,7 @@ class DeadLetters:
             limit=limit,
         )
         answer = self._connection.send(request)
-        return answer.decode(Letters)
+        return answer.decode(DeadLetterPage)
 
     def _replay(self, queue: str, choice: LetterChoice) -> Replayed:
         request = post(paths.replay(check_name("queue", queue)), choice, repeatable=False)

@@ -22,9 +22,9 @@ from skep.wire.message.trace import (
     MessageEvents,
     NamedEvents,
     NameRows,
-    Recorded,
     TraceBody,
     TracedMessages,
+    TraceEventRecorded,
     to_trace_event,
     to_trace_name,
     to_traced_message,
@@ -83,7 +83,7 @@ class Traces:
             worker_id=worker,
         )
         answer = self._connection.send(post(paths.TRACES, body, repeatable=False))
-        recorded = answer.decode(Recorded)
+        recorded = answer.decode(TraceEventRecorded)
         return TraceEvent(
             number=int(recorded.trace_id),
             partition=number,

@@ -7,11 +7,11 @@ from uuid import UUID
 
 from skep.core.aio.backoff import Backoff
 from skep.core.cluster.maintenance_mode import NORMAL_PUSH, MaintenanceMode
-from skep.core.cluster.peer_sync import Following, current
+from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.limits import Limits
 from skep.core.log.committer import Committer
 from skep.core.log.encryption import KeyRing, place_of
-from skep.core.log.segment_reader import Reading
+from skep.core.log.segment_reader import SegmentReader
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import PartitionState
 from skep.errors import DeadLetterNotFound, Invalid, OutcomeUnknown, SkepError
@@ -35,9 +35,9 @@ class DeadLetters:
         self,
         store: Store,
         catalogue: Catalogue,
-        following: Following,
+        following: PeerSync,
         committer: Committer,
-        reading: Reading,
+        reading: SegmentReader,
         mode: MaintenanceMode,
         keys: KeyRing,
         limits: Limits,

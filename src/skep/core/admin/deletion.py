@@ -3,7 +3,7 @@
 import asyncio
 import logging
 
-from skep.core.aio.periodic_task import Repeating
+from skep.core.aio.periodic_task import PeriodicTask
 from skep.store.protocol import Store
 
 LOOK_SECONDS = 1.0
@@ -17,7 +17,7 @@ _log = logging.getLogger("skep.remover")
 class Remover:
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._repeating = Repeating(
+        self._repeating = PeriodicTask(
             self._purge, "removing rows of deleted queues and groups failed; retrying", _log
         )
 

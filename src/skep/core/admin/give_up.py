@@ -6,7 +6,7 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from skep.core.aio.backoff import Backoff
-from skep.core.insight.message_inspector import Observing
+from skep.core.insight.message_inspector import MessageInspector
 from skep.core.log.committer import Committer
 from skep.core.rules.ack import MAX_ERROR
 from skep.core.state import message_status as standing
@@ -22,7 +22,7 @@ from skep.store.clock import Clock
 BY_HAND = "moved to the dead letters by hand"
 
 
-class GivingUp:
+class GiveUpByHand:
     """Makes a message a dead letter of groups that still have to read it.
 
     The message is done for these groups in the same change in which it becomes a dead letter, so
@@ -32,7 +32,7 @@ class GivingUp:
     """
 
     def __init__(
-        self, clock: Clock, catalogue: Catalogue, committer: Committer, observing: Observing
+        self, clock: Clock, catalogue: Catalogue, committer: Committer, observing: MessageInspector
     ) -> None:
         self._clock = clock
         self._catalogue = catalogue

@@ -6,15 +6,15 @@ from typing import Literal, TypeAlias, overload
 from uuid import uuid4
 
 from skep.core.aio.backoff import Backoff
-from skep.core.aio.completion import Locks, to_the_end
+from skep.core.aio.completion import KeyedLocks, run_to_completion
 from skep.core.aio.slicing import yielding
-from skep.core.cluster.peer_sync import Following, current
+from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.log.committer import Committer
 from skep.core.rules import lease as leases
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.partition_order import in_order
 from skep.core.state.queue_state import GroupState, PartitionState, QueueState
-from skep.core.state.totals_updater import Counting
+from skep.core.state.totals_updater import TotalsUpdater
 from skep.errors import Conflict, Invalid, QueueNotFound
 from skep.model.address import MAX_OFFSET
 from skep.model.change import Applied, Change, ConsumerUpdate
@@ -65,15 +65,15 @@ class Groups:
         store: Store,
         catalogue: Catalogue,
         committer: Committer,
-        following: Following,
-        counting: Counting,
+        following: PeerSync,
+        counting: TotalsUpdater,
     ) -> None:
         self._store = store
         self._catalogue = catalogue
         self._committer = committer
         self._following = following
         self._counting = counting
-        self._registering = Locks[tuple[int, str]]()
+        self._registering = KeyedLocks[tuple[int, str]]()
 
     # Where a group starts.
 
@@ -87,7 +87,7 @@ class Groups:
     ) -> GroupState:
         """The group after its first contact with the queue, which decides where it starts."""
         with self._catalogue.quotas.reserve("groups", queue.config.name, [name]):
-            return await to_the_end(self._register(queue, name, mode, from_at))
+            return await run_to_completion(self._register(queue, name, mode, from_at))
 
     async def _register(
         self, queue: QueueState, name: str, mode: str, from_at: datetime | None

@@ -20,16 +20,16 @@ import msgspec
 from msgspec.structs import replace
 
 from skep.core.aio.backoff import Backoff
-from skep.core.aio.completion import to_the_end
+from skep.core.aio.completion import run_to_completion
 from skep.core.cluster.maintenance_mode import POPPING, PUSHING, SPACE, MaintenanceMode, PushMode
-from skep.core.cluster.peer_sync import Following
-from skep.core.consume.pop import Popping, PopRequest
+from skep.core.cluster.peer_sync import PeerSync
+from skep.core.consume.pop import Popper, PopRequest
 from skep.core.limits import Limits
 from skep.core.log.committer import Committer
 from skep.core.produce.capacity import FillLevel
-from skep.core.produce.push import Batch, Pushing
+from skep.core.produce.push import PushBatch, Pusher
 from skep.core.state.catalogue import Catalogue
-from skep.core.transaction.transaction import Transacting
+from skep.core.transaction.transaction import Transactor
 from skep.errors import Invalid, SkepError, Unavailable
 from skep.model.change import Applied, Capacity, Change, EntryUpdate, QueueVersion
 from skep.model.message import Delivery, Draft, Message
@@ -55,7 +55,7 @@ class _Buffered(msgspec.Struct, frozen=True, array_like=True):
     producer: str | None
 
 
-class Consumer(Protocol):
+class BufferSettler(Protocol):
     """How what was read of the buffer is settled."""
 
     async def settle(self, lease: Delivery, verdicts: Sequence[Verdict]) -> Settlement: ...
@@ -65,14 +65,14 @@ class Maintenance:
     def __init__(
         self,
         catalogue: Catalogue,
-        following: Following,
+        following: PeerSync,
         committer: Committer,
         mode: MaintenanceMode,
         level: FillLevel,
-        pushing: Pushing,
-        transacting: Transacting,
-        popping: Popping,
-        consumer: Consumer,
+        pushing: Pusher,
+        transacting: Transactor,
+        popping: Popper,
+        consumer: BufferSettler,
         limits: Limits,
     ) -> None:
         self._catalogue = catalogue
@@ -166,7 +166,7 @@ class Maintenance:
         backoff = Backoff("the maintenance mode")
         while self._mode.buffers:
             versions = await self._check_all(named)
-            batch = Batch(BUFFER, rows, self._limits, internal=True)
+            batch = PushBatch(BUFFER, rows, self._limits, internal=True)
             outcome = await self._pushing.attempt(
                 batch, None, based_on=self._mode.basis, queues=versions
             )
@@ -182,7 +182,7 @@ class Maintenance:
             await self._following.complete()
         for number, (queue, some) in enumerate(drafts.items()):
             try:
-                Batch(queue, some, self._limits)
+                PushBatch(queue, some, self._limits)
             except Invalid as error:
                 raise error.within(f"pushes[{number}]") from None
             if queue in known and known[queue].config.options.encryption_enabled:
@@ -193,7 +193,7 @@ class Maintenance:
         return tuple(known[queue].versions[0] for queue in drafts if queue in known)
 
     async def _put(self, key: str, value: bytes | None) -> None:
-        await to_the_end(self._put_whole(key, value))
+        await run_to_completion(self._put_whole(key, value))
 
     async def _put_whole(self, key: str, value: bytes | None) -> None:
         update = EntryUpdate(space=SPACE, key=key, value=value)
@@ -253,7 +253,7 @@ class Maintenance:
         for message in delivery.messages:
             try:
                 buffered = _decode(message)
-                Batch(buffered.queue, [buffered.draft], self._limits)
+                PushBatch(buffered.queue, [buffered.draft], self._limits)
             except (msgspec.MsgspecError, Invalid) as error:
                 _log.error(
                     "a buffered message cannot be delivered and becomes a dead letter of %s: "

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from uuid import UUID
 
-from skep.core.aio.completion import to_the_end
-from skep.core.cluster.peer_sync import Following, current
+from skep.core.aio.completion import run_to_completion
+from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.limits import Limits
-from skep.core.log.segment_reader import Reading
+from skep.core.log.segment_reader import SegmentReader
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import PartitionState
 from skep.errors import Invalid, MessageNotFound
@@ -23,8 +23,8 @@ class Messages:
         self,
         store: Store,
         catalogue: Catalogue,
-        following: Following,
-        reading: Reading,
+        following: PeerSync,
+        reading: SegmentReader,
         limits: Limits,
     ) -> None:
         self._following = following
@@ -82,7 +82,7 @@ class Messages:
     async def delete(self, message_id: UUID) -> None:
         """Remove one message for good. Its offset stays empty, and its transaction id is free."""
         partition, offset = self._place(message_id)
-        if not await to_the_end(self._delete(partition, offset)):
+        if not await run_to_completion(self._delete(partition, offset)):
             raise MessageNotFound(str(message_id))
 
     async def _delete(self, partition: PartitionState, offset: Offset) -> bool:

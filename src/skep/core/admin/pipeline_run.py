@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec.structs import replace
 
-from skep.core.aio.completion import to_the_end
+from skep.core.aio.completion import run_to_completion
 from skep.core.log.committer import Committer
 from skep.core.sink.manifest import read_all
 from skep.errors import Corrupted, NotFound
@@ -34,7 +34,7 @@ class Pipelines:
         Of too many the oldest goes, and before all others the oldest that is not running.
         """
         check_run(run)
-        return await to_the_end(self._put(run))
+        return await run_to_completion(self._put(run))
 
     async def _put(self, run: PipelineRun) -> PipelineRun:
         async with self._making_room:

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from skep.core.aio.backoff import Backoff
-from skep.core.cluster.peer_sync import Following, current
+from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.log.committer import Committer
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.partition_order import in_order
@@ -32,7 +32,7 @@ MAX_REMOVALS = 10_000
 
 class Queues:
     def __init__(
-        self, store: Store, catalogue: Catalogue, following: Following, committer: Committer
+        self, store: Store, catalogue: Catalogue, following: PeerSync, committer: Committer
     ) -> None:
         self._following = following
         self._store = store

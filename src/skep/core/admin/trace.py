@@ -6,10 +6,10 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from skep.core.admin.message import Messages
-from skep.core.cluster.peer_sync import Following, current
+from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.limits import Limits
 from skep.core.log.committer import Committer
-from skep.core.log.segment_reader import Reading
+from skep.core.log.segment_reader import SegmentReader
 from skep.core.metrics.counters import Sees
 from skep.core.state.catalogue import Catalogue
 from skep.errors import Invalid, MessageNotFound
@@ -29,10 +29,10 @@ class Traces:
         self,
         store: Store,
         catalogue: Catalogue,
-        following: Following,
+        following: PeerSync,
         committer: Committer,
         messages: Messages,
-        reading: Reading,
+        reading: SegmentReader,
         limits: Limits,
     ) -> None:
         self._following = following

@@ -9,12 +9,12 @@ T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 
 
-async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
+async def run_to_completion(work: Coroutine[Any, Any, T]) -> T:
     """Finish what was begun, even if whoever asked has gone: memory must follow the store."""
     return await asyncio.shield(asyncio.ensure_future(work))
 
 
-class Locks(Generic[K]):
+class KeyedLocks(Generic[K]):
     """A lock for each key, as long as somebody holds it or waits for it."""
 
     def __init__(self) -> None:

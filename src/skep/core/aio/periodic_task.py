@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from skep.errors import SkepError
 
 
-class Repeating:
+class PeriodicTask:
     """Says once, and not every time, that its work fails: a store may be away for hours."""
 
     def __init__(
@@ -35,10 +35,10 @@ class Repeating:
                 failed = False
             except Exception as error:
                 if not failed:
-                    report(self._log, self._complaint, error)
+                    log_failure(self._log, self._complaint, error)
                 failed = True
 
 
-def report(log: logging.Logger, what: str, error: Exception) -> None:
+def log_failure(log: logging.Logger, what: str, error: Exception) -> None:
     """Say what fails and why; how it came to that only if nobody expected it."""
     log.warning("%s: %s", what, error, exc_info=not isinstance(error, SkepError))

@@ -7,7 +7,7 @@ heard of a change of the mode yet cannot act on the old one.
 
 from enum import Enum
 
-from skep.core.cluster.peer_sync import Following
+from skep.core.cluster.peer_sync import PeerSync
 from skep.errors import InMaintenance
 from skep.model.change import EntryVersion
 from skep.store.protocol import Store
@@ -27,7 +27,7 @@ class PushMode(Enum):
 
 
 class MaintenanceMode:
-    def __init__(self, store: Store, following: Following) -> None:
+    def __init__(self, store: Store, following: PeerSync) -> None:
         self._store = store
         self._following = following
         self._version = 0

@@ -13,13 +13,13 @@ from functools import wraps
 from inspect import signature
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from skep.core.aio.periodic_task import Repeating, report
-from skep.core.cluster.state_reloader import Renewing
+from skep.core.aio.periodic_task import PeriodicTask, log_failure
+from skep.core.cluster.state_reloader import StateReloader
 from skep.core.state.catalogue import Catalogue
 from skep.model.change import Change, Commit, Gone, QueueVersion, Reconfigured, Stale
 from skep.model.consumer import Revision
 from skep.model.name import SECOND, Instant
-from skep.model.peer_event import Cut, Grown, Happened, Moved
+from skep.model.peer_event import ConsumerUpdated, Cut, Grown, Happened
 from skep.store.protocol import Store
 
 _SET_BACK = SECOND
@@ -32,7 +32,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
-class Following:
+class PeerSync:
     """``forget_letters`` is called with queues whose dead letters another server changed."""
 
     def __init__(
@@ -41,11 +41,11 @@ class Following:
         self._forget_letters = forget_letters
         self._store = store
         self._catalogue = catalogue
-        self._renewing = Renewing(store, catalogue)
+        self._renewing = StateReloader(store, catalogue)
         self._history = ""
         self._looking = catalogue.loading
         self._next: asyncio.Task[None] | None = None
-        self._repeating = Repeating(self._keep_up, "nothing is heard of the other servers", _log)
+        self._repeating = PeriodicTask(self._keep_up, "nothing is heard of the other servers", _log)
         self._spaces: dict[str, Callable[[], Awaitable[None]]] = {}
         self._latest: Instant = 0
         """The latest time that the store's clock has told."""
@@ -129,7 +129,7 @@ class Following:
                     await self._renewing.renew(queue)
         except Exception as error:
             # What was committed is committed all the same; who was refused meets it again.
-            report(_log, "why a change was refused cannot be read", error)
+            log_failure(_log, "why a change was refused cannot be read", error)
 
     async def _reload_spaces(self, refused: Sequence[tuple[Change, object]]) -> None:
         """Look again at entries that refused changes were decided on: a look may have failed."""
@@ -264,7 +264,7 @@ class Following:
             partition.truncate(cut.start, cut.first_at)
             self._catalogue.refresh_partition(partition)
 
-    async def _move(self, moved: Moved) -> None:
+    async def _move(self, moved: ConsumerUpdated) -> None:
         partition = self._catalogue.partitions.get(moved.partition)
         if partition is None:
             self._catalogue.miss(moved.partition)
@@ -295,7 +295,7 @@ def current(
 
     @wraps(method)
     async def whole(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        following: Following = self._following  # type: ignore[attr-defined]
+        following: PeerSync = self._following  # type: ignore[attr-defined]
         await following.complete(queue_of(args, kwargs))
         return await method(self, *args, **kwargs)
 

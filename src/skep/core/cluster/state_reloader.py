@@ -14,7 +14,7 @@ from skep.model.queue import Partition, Subscription
 from skep.store.protocol import Store
 
 
-class Renewing:
+class StateReloader:
     def __init__(self, store: Store, catalogue: Catalogue) -> None:
         self._store = store
         self._catalogue = catalogue

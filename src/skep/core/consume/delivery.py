@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from skep.core.aio.backoff import Backoff
 from skep.core.cluster.maintenance_mode import NORMAL_POP, MaintenanceMode
-from skep.core.consume.eviction import Evicting
-from skep.core.consume.partition_lease import Claim, Claiming, Take
+from skep.core.consume.eviction import Evictor
+from skep.core.consume.partition_lease import DeliveryRequest, PartitionLease, PartitionLeaser
 from skep.core.limits import Limits
 from skep.core.log.committer import Committer
 from skep.core.rules import lease as leases
@@ -25,14 +25,14 @@ _QUARANTINE = 60 * SECOND
 """How long a partition whose data cannot be read is left alone before the next try."""
 
 
-class Taking:
+class DeliveryBuilder:
     def __init__(
         self,
         clock: Clock,
         catalogue: Catalogue,
         committer: Committer,
-        claiming: Claiming,
-        evicting: Evicting,
+        claiming: PartitionLeaser,
+        evicting: Evictor,
         mode: MaintenanceMode,
         limits: Limits,
     ) -> None:
@@ -44,7 +44,7 @@ class Taking:
         self._claiming = claiming
         self._evicting = evicting
 
-    async def take(self, groups: list[GroupState], take: Take) -> Delivery | None:
+    async def take(self, groups: list[GroupState], take: DeliveryRequest) -> Delivery | None:
         """Lease what is ready now; None if nothing is.
 
         ``groups`` are tried in their order; within one, the partition that waits longest
@@ -55,7 +55,7 @@ class Taking:
             if self._mode.pops_paused and not (groups and _is_reserved(groups[0].queue)):
                 return None
             lease_id = new_lease_id(take.principal)
-            claims: list[Claim] = []
+            claims: list[PartitionLease] = []
             try:
                 await self._claim_some(claims, groups, take, lease_id)
                 if not claims:
@@ -72,7 +72,11 @@ class Taking:
                 await backoff.pause()
 
     async def _claim_some(
-        self, claims: list[Claim], groups: list[GroupState], take: Take, lease_id: LeaseId
+        self,
+        claims: list[PartitionLease],
+        groups: list[GroupState],
+        take: DeliveryRequest,
+        lease_id: LeaseId,
     ) -> None:
         budget, size, left = take.batch, self._limits.pop_bytes, take.partitions
         failure: SkepError | None = None
@@ -124,11 +128,11 @@ class Taking:
         self,
         group: GroupState,
         partition: PartitionState,
-        take: Take,
+        take: DeliveryRequest,
         budget: int,
         size: int,
         lease_id: LeaseId,
-    ) -> Claim | None:
+    ) -> PartitionLease | None:
         """Prepare one lease; None, and unclaimed, if there is nothing to lease after all.
 
         A partition that cannot be read is left alone for a while: it must not stop the others
@@ -150,11 +154,11 @@ class Taking:
                 self._unclaim([(group, partition)])
         return claim
 
-    def _note_ages(self, claims: list[Claim], lease_id: LeaseId) -> None:
+    def _note_ages(self, claims: list[PartitionLease], lease_id: LeaseId) -> None:
         for claim in claims:
             self._catalogue.holdings.note(lease_id, (claim.group, claim.partition), claim.ages)
 
-    async def _commit(self, claims: list[Claim], lease_id: LeaseId) -> Outcome:
+    async def _commit(self, claims: list[PartitionLease], lease_id: LeaseId) -> Outcome:
         queue = claims[0].group.queue
         queues: tuple[QueueVersion, ...] = queue.versions
         if any(claim.group.queue is not queue for claim in claims):
@@ -194,7 +198,7 @@ def _is_reserved(queue: QueueState) -> bool:
     return queue.config.name.startswith(RESERVED)
 
 
-def _delivery(claims: list[Claim]) -> Delivery:
+def _delivery(claims: list[PartitionLease]) -> Delivery:
     held = [claim.update.state.lease for claim in claims if claim.update.state.lease]
     expires_at = min((lease.expires_at for lease in held), default=None)
     return Delivery(

@@ -1,7 +1,7 @@
 """Giving up messages that waited longer than their queue allows."""
 
 from skep.core.log.committer import Committer
-from skep.core.log.segment_reader import Reading
+from skep.core.log.segment_reader import SegmentReader
 from skep.core.rules import lease as leases
 from skep.core.rules.eligibility import EXCEEDED_WAIT, too_late, waited_too_long
 from skep.core.state.catalogue import Catalogue
@@ -18,9 +18,9 @@ STEP = 500
 EVICTED = "evicted"
 
 
-class Evicting:
+class Evictor:
     def __init__(
-        self, store: Store, catalogue: Catalogue, committer: Committer, reading: Reading
+        self, store: Store, catalogue: Catalogue, committer: Committer, reading: SegmentReader
     ) -> None:
         self._store = store
         self._catalogue = catalogue

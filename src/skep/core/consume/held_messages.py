@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from skep.core.cluster.peer_sync import Following
-from skep.core.log.segment_reader import Reading
+from skep.core.cluster.peer_sync import PeerSync
+from skep.core.log.segment_reader import SegmentReader
 from skep.core.state.catalogue import Catalogue
-from skep.core.state.lease_table import Held
+from skep.core.state.lease_table import LeasedPartition
 from skep.core.state.queue_state import PartitionState
 from skep.errors import Invalid
 from skep.model import ranges
@@ -16,9 +16,9 @@ from skep.model.segment import Segment
 from skep.store.protocol import Store
 
 
-class Addresses:
+class HeldMessages:
     def __init__(
-        self, store: Store, catalogue: Catalogue, following: Following, reading: Reading
+        self, store: Store, catalogue: Catalogue, following: PeerSync, reading: SegmentReader
     ) -> None:
         self._store = store
         self._catalogue = catalogue
@@ -78,14 +78,14 @@ class Addresses:
             for chosen in transaction_ids
         ]
 
-    async def _places(self, lease_id: LeaseId) -> Sequence[Held]:
+    async def _places(self, lease_id: LeaseId) -> Sequence[LeasedPartition]:
         return await self._following.find(lambda: self._catalogue.holdings.of(lease_id))
 
-    async def _held(self, lease_id: LeaseId, partition: int) -> Held | None:
+    async def _held(self, lease_id: LeaseId, partition: int) -> LeasedPartition | None:
         places = await self._places(lease_id)
         return next((place for place in places if place[1].number == partition), None)
 
-    async def _run(self, held: Held) -> list[Segment]:
+    async def _run(self, held: LeasedPartition) -> list[Segment]:
         group, partition = held
         consumer = group.consumer(partition)
         count = consumer.run_end - consumer.cursor
@@ -105,7 +105,7 @@ class Addresses:
         return await self._store.find_offset(partition.number, chosen)
 
 
-def _open(place: Held) -> list[Offset]:
+def _open(place: LeasedPartition) -> list[Offset]:
     """The offsets of a run that are not settled."""
     consumer = place[0].consumer(place[1])
     return list(ranges.missing(consumer.acked, consumer.cursor, consumer.run_end))

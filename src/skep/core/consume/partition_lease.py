@@ -2,7 +2,7 @@
 
 import msgspec
 
-from skep.core.log.segment_reader import Reading
+from skep.core.log.segment_reader import SegmentReader
 from skep.core.rules import lease as leases
 from skep.core.rules.eligibility import due_at, visible
 from skep.core.rules.latency import UNKNOWN, Ages, ages_of
@@ -17,7 +17,7 @@ from skep.model.segment import Segment
 from skep.store.clock import Clock
 
 
-class Take(msgspec.Struct, frozen=True, kw_only=True):
+class DeliveryRequest(msgspec.Struct, frozen=True, kw_only=True):
     """How much a pop wants, and how."""
 
     batch: int
@@ -28,7 +28,7 @@ class Take(msgspec.Struct, frozen=True, kw_only=True):
     principal: str | None = None
 
 
-class Claim(msgspec.Struct, frozen=True):
+class PartitionLease(msgspec.Struct, frozen=True):
     """A partition about to be leased. It has no messages if all it held was deleted."""
 
     group: GroupState
@@ -39,8 +39,8 @@ class Claim(msgspec.Struct, frozen=True):
     ages: Ages
 
 
-class Claiming:
-    def __init__(self, clock: Clock, catalogue: Catalogue, reading: Reading) -> None:
+class PartitionLeaser:
+    def __init__(self, clock: Clock, catalogue: Catalogue, reading: SegmentReader) -> None:
         self._clock = clock
         self._catalogue = catalogue
         self._reading = reading
@@ -49,12 +49,12 @@ class Claiming:
         self,
         group: GroupState,
         partition: PartitionState,
-        take: Take,
+        take: DeliveryRequest,
         *,
         budget: int,
         size: int,
         lease_id: LeaseId,
-    ) -> Claim | None:
+    ) -> PartitionLease | None:
         """Read from the group's cursor; None if nothing can be delivered yet."""
         consumer = group.consumer(partition)
         options = group.queue.config.options
@@ -96,7 +96,7 @@ class Claiming:
         update = group.update(partition, state, expected=consumer.revision)
         truncated = leases.missed(group.stored(partition), partition.start) if messages else 0
         ages = ages_of(ripe) if state.lease else UNKNOWN
-        return Claim(group, partition, update, messages, truncated, ages)
+        return PartitionLease(group, partition, update, messages, truncated, ages)
 
     def _stop(self, consumer: Consumer, partition: PartitionState, budget: int) -> Offset:
         """Where to stop reading: a run that comes back ends where it ended before."""

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from skep.core.admin.group import Groups, check_mode
 from skep.core.admin.queue import Queues
-from skep.core.cluster.peer_sync import Following
-from skep.core.consume.delivery import Taking
-from skep.core.consume.partition_lease import Take
+from skep.core.cluster.peer_sync import PeerSync
+from skep.core.consume.delivery import DeliveryBuilder
+from skep.core.consume.partition_lease import DeliveryRequest
 from skep.core.limits import Limits
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import GroupState, PartitionState, QueueState
-from skep.core.state.waiters import ANY_QUEUE, Place, Sleeper
+from skep.core.state.waiters import ANY_QUEUE, Waiter, WaitKey
 from skep.errors import Invalid, QueueNotFound
 from skep.model.message import Delivery
 from skep.model.name import QUEUE_MODE, SECOND, Instant, check_count, from_datetime
@@ -62,15 +62,15 @@ class PopRequest(msgspec.Struct, frozen=True, kw_only=True):
             raise Invalid("wait", f"must be 0 to {limits.wait_seconds} seconds, not {self.wait!r}")
 
 
-class Popping:
+class Popper:
     def __init__(
         self,
         store: Store,
         catalogue: Catalogue,
-        following: Following,
+        following: PeerSync,
         queues: Queues,
         groups: Groups,
-        taking: Taking,
+        taking: DeliveryBuilder,
     ) -> None:
         self._clock = store.clock
         self._catalogue = catalogue
@@ -80,14 +80,14 @@ class Popping:
         self._taking = taking
 
     async def pop(self, request: PopRequest) -> Delivery | None:
-        sleeper = Sleeper()
+        sleeper = Waiter()
         try:
             return await self._pop(request, sleeper)
         finally:
             # Woken for one partition, it may have taken another, or nothing at all.
             sleeper.pass_on()
 
-    async def _pop(self, request: PopRequest, sleeper: Sleeper) -> Delivery | None:
+    async def _pop(self, request: PopRequest, sleeper: Waiter) -> Delivery | None:
         until = self._clock.now() + int(request.wait * SECOND)
         while True:
             # What was pushed, deleted or configured before counts, whichever server did it.
@@ -106,7 +106,7 @@ class Popping:
     async def _wait(
         self,
         request: PopRequest,
-        sleeper: Sleeper,
+        sleeper: Waiter,
         groups: list[GroupState],
         only: PartitionState | None,
         until: Instant,
@@ -144,7 +144,7 @@ class Popping:
             return None
         return await self._taking.take(
             groups,
-            Take(
+            DeliveryRequest(
                 batch=request.batch,
                 partitions=request.partitions,
                 auto_ack=request.auto_ack,
@@ -202,7 +202,7 @@ def _urgency(group: GroupState) -> tuple[int, float]:
 
 def _places(
     request: PopRequest, groups: list[GroupState], only: PartitionState | None
-) -> list[Place]:
+) -> list[WaitKey]:
     """Where to wait for something to change."""
     if request.queue is None:
         return [ANY_QUEUE, *((group.queue.config.number, group.name) for group in groups)]

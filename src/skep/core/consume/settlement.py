@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from skep.core.produce.push import PreparedPush
 from skep.core.rules import ack, lease as leases
 from skep.core.state.catalogue import Catalogue
-from skep.core.state.lease_table import Held
+from skep.core.state.lease_table import LeasedPartition
 from skep.core.state.queue_state import GroupState, Link, PartitionState
 from skep.errors import Invalid, LeaseLost
 from skep.model.address import MAX_OFFSET, MAX_PARTITION
@@ -27,7 +27,7 @@ from skep.model.operation import STATUSES, Settlement, Verdict
 from skep.store.protocol import Store
 
 
-class Plan:
+class ChangeBuilder:
     """A change in the making: what several operations do to the same state adds up."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Plan:
     def touches(self, group: GroupState, partition: PartitionState) -> bool:
         return (group, partition) in self._states
 
-    def put(self, held: Held, state: Consumer, lease: LeaseId) -> None:
+    def put(self, held: LeasedPartition, state: Consumer, lease: LeaseId) -> None:
         """Replace the state of what a lease holds."""
         self._states[held] = state
         self._leases[held] = lease
@@ -105,14 +105,16 @@ class Plan:
             group.settle(partition, link, applied=applied)
 
 
-class Settling:
+class Settler:
     def __init__(self, store: Store, catalogue: Catalogue, random: Random) -> None:
         self._store = store
         self._clock = store.clock
         self._catalogue = catalogue
         self._random = random
 
-    def ack(self, plan: Plan, lease_id: LeaseId, verdicts: Sequence[Verdict] | None) -> Settlement:
+    def ack(
+        self, plan: ChangeBuilder, lease_id: LeaseId, verdicts: Sequence[Verdict] | None
+    ) -> Settlement:
         """Settle messages of a lease; all that it still holds as completed if none are named.
 
         What the lease has settled before, or is about to, stays as it was settled then.
@@ -171,7 +173,9 @@ class Settling:
         """Whether nothing that a lease holds is still to be loaded."""
         return self._catalogue.loaded or lease_id in self._catalogue.holdings.announced
 
-    def _held(self, plan: Plan, lease_id: LeaseId, only: Collection[int] | None) -> list[Held]:
+    def _held(
+        self, plan: ChangeBuilder, lease_id: LeaseId, only: Collection[int] | None
+    ) -> list[LeasedPartition]:
         """What a lease holds when the acks on their way are done, all or ``only`` a part of it."""
         places = self._catalogue.holdings.live(lease_id, only)
         alive = self._alive(plan, lease_id)
@@ -179,7 +183,7 @@ class Settling:
             raise LeaseLost(lease_id)
         return [place for place in places if place in alive]
 
-    def _alive(self, plan: Plan, lease_id: LeaseId) -> set[Held]:
+    def _alive(self, plan: ChangeBuilder, lease_id: LeaseId) -> set[LeasedPartition]:
         now = self._clock.now()
         return {
             place
@@ -187,7 +191,7 @@ class Settling:
             if leases.is_live(plan.consumer(*place), lease_id, now)
         }
 
-    def extend(self, plan: Plan, lease_id: LeaseId, seconds: int) -> Instant:
+    def extend(self, plan: ChangeBuilder, lease_id: LeaseId, seconds: int) -> Instant:
         """Keep a lease for at least ``seconds`` from now; return when it ends.
 
         What the same plan has settled before is not held any more, and is left alone. A lease

@@ -16,7 +16,7 @@ from skep.store.protocol import Store
 _TOKEN = re.compile(r"(-?[0-9]{1,19})\.([0-9]{1,19})\.([0-9]{1,19})\.([0-9]{1,19})")
 
 
-class Place(NamedTuple):
+class LogPosition(NamedTuple):
     """How far somebody has read: everything newer than this was seen."""
 
     created_at: Instant
@@ -27,13 +27,13 @@ class Place(NamedTuple):
         return f"{self.created_at}.{self.key[0]}.{self.key[1]}.{self.position}"
 
 
-def decode_place(before: object) -> Place:
+def decode_place(before: object) -> LogPosition:
     text = check_text("before", before)
     match = _TOKEN.fullmatch(text)
     if match is None:
         raise Invalid("before", f"{text[:64]!r} is not the next of a page")
     created_at, first, second, position = map(int, match.groups())
-    return Place(created_at, (first, second), position)
+    return LogPosition(created_at, (first, second), position)
 
 
 class Track(Protocol):
@@ -112,7 +112,7 @@ class PartitionTrack:
         return segment.start
 
 
-async def begin(track: Track, before: Place | None, stop: Instant | None) -> int:
+async def begin(track: Track, before: LogPosition | None, stop: Instant | None) -> int:
     """Where to begin on a track: behind what was seen, and before ``stop``."""
     if before is None:
         return await (track.end() if stop is None else track.position_at(stop))

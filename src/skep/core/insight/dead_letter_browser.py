@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from skep.core.admin.dead_letter import DeadLetters
-from skep.core.cluster.peer_sync import Following, current
+from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.limits import Limits
 from skep.core.state.catalogue import Catalogue
 from skep.model.dead_letter import FailedMessage
@@ -24,11 +24,11 @@ class LetterFilter:
     to: datetime | None = None
 
 
-class Letters:
+class DeadLetterBrowser:
     def __init__(
         self,
         catalogue: Catalogue,
-        following: Following,
+        following: PeerSync,
         letters: DeadLetters,
         limits: Limits,
     ) -> None:

@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from skep.core.admin.group import group_lag, partition_lag
 from skep.core.aio.slicing import yielding
-from skep.core.cluster.peer_sync import Following, current
-from skep.core.journal.reader_group import Readers
+from skep.core.cluster.peer_sync import PeerSync, current
+from skep.core.journal.reader_group import ReaderGroups
 from skep.core.metrics.counters import Sees
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.partition_order import in_order
 from skep.core.state.queue_state import GroupState, PartitionState, QueueState
-from skep.core.state.totals_updater import Counting
+from skep.core.state.totals_updater import TotalsUpdater
 from skep.errors import NotFound
 from skep.model.name import QUEUE_MODE, RESERVED, SECOND, Instant, Offset, check_text, to_datetime
 from skep.model.stats import GroupLag, PartitionLag
@@ -45,14 +45,14 @@ class LaggingPlace(msgspec.Struct, frozen=True, kw_only=True):
     lag: PartitionLag
 
 
-class Lags:
+class GroupLagReader:
     def __init__(
         self,
         store: Store,
         catalogue: Catalogue,
-        following: Following,
-        counting: Counting,
-        readers: Readers,
+        following: PeerSync,
+        counting: TotalsUpdater,
+        readers: ReaderGroups,
     ) -> None:
         self._following = following
         self._store = store

@@ -10,7 +10,7 @@ from skep.model.change import Change
 from skep.store.protocol import Gauge, Store
 
 
-class Health:
+class StoreHealth:
     def __init__(self, store: Store, catalogue: Catalogue, committer: Committer) -> None:
         self._store = store
         self._catalogue = catalogue

@@ -2,22 +2,22 @@
 
 from skep.core.admin.dead_letter import DeadLetters
 from skep.core.admin.trace import Traces
-from skep.core.cluster.peer_sync import Following
-from skep.core.insight.dead_letter_browser import Letters
-from skep.core.insight.group_lag import Lags
-from skep.core.insight.health import Health
-from skep.core.insight.message_browser import Browsing
-from skep.core.insight.message_inspector import Observing
-from skep.core.insight.queue_summary import Overview
+from skep.core.cluster.peer_sync import PeerSync
+from skep.core.insight.dead_letter_browser import DeadLetterBrowser
+from skep.core.insight.group_lag import GroupLagReader
+from skep.core.insight.health import StoreHealth
+from skep.core.insight.message_browser import MessageBrowser
+from skep.core.insight.message_inspector import MessageInspector
+from skep.core.insight.queue_summary import QueueSummaryReader
 from skep.core.insight.trace_search import TraceSearch
-from skep.core.journal.reader_group import Readers
+from skep.core.journal.reader_group import ReaderGroups
 from skep.core.limits import Limits
 from skep.core.log.committer import Committer
-from skep.core.log.segment_reader import Reading
-from skep.core.metrics.commit_meter import Meter
-from skep.core.metrics.latency_history import LatencyLog
+from skep.core.log.segment_reader import SegmentReader
+from skep.core.metrics.commit_meter import CommitMeter
+from skep.core.metrics.latency_history import LatencyHistory
 from skep.core.state.catalogue import Catalogue
-from skep.core.state.totals_updater import Counting
+from skep.core.state.totals_updater import TotalsUpdater
 from skep.store.protocol import Store
 
 
@@ -30,24 +30,24 @@ class Insight:
         self,
         store: Store,
         catalogue: Catalogue,
-        following: Following,
+        following: PeerSync,
         committer: Committer,
-        counting: Counting,
-        meter: Meter,
-        reading: Reading,
+        counting: TotalsUpdater,
+        meter: CommitMeter,
+        reading: SegmentReader,
         letters: DeadLetters,
         traces: Traces,
-        readers: Readers,
-        latencies: LatencyLog,
+        readers: ReaderGroups,
+        latencies: LatencyHistory,
         limits: Limits,
     ) -> None:
         self.clock = store.clock
-        self.health = Health(store, catalogue, committer)
-        self.observing = Observing(store, catalogue, following, reading)
-        self.queues = Overview(store, catalogue, following, counting, meter)
-        self.groups = Lags(store, catalogue, following, counting, readers)
-        self.messages = Browsing(store, catalogue, following, self.observing, limits)
-        self.letters = Letters(catalogue, following, letters, limits)
+        self.health = StoreHealth(store, catalogue, committer)
+        self.observing = MessageInspector(store, catalogue, following, reading)
+        self.queues = QueueSummaryReader(store, catalogue, following, counting, meter)
+        self.groups = GroupLagReader(store, catalogue, following, counting, readers)
+        self.messages = MessageBrowser(store, catalogue, following, self.observing, limits)
+        self.letters = DeadLetterBrowser(catalogue, following, letters, limits)
         self.traces = TraceSearch(catalogue, following, traces, reading, limits)
         self.metrics = meter.metrics
         self.latencies = latencies

@@ -8,16 +8,16 @@ from datetime import datetime
 from itertools import count
 from uuid import UUID
 
-from skep.core.cluster.peer_sync import Following, current
+from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.insight.backward_cursor import (
     JournalTrack,
+    LogPosition,
     PartitionTrack,
-    Place,
     Track,
     begin,
     decode_place,
 )
-from skep.core.insight.message_inspector import Observing
+from skep.core.insight.message_inspector import MessageInspector
 from skep.core.limits import Limits
 from skep.core.state.catalogue import Catalogue
 from skep.model.message_view import MessagePage, MessageView
@@ -52,7 +52,7 @@ class _Search:
     bytes_left: int
     found: list[MessageView] = field(default_factory=list)
     looked_at: int = 0
-    place: Place | None = None
+    place: LogPosition | None = None
 
     @property
     def is_over(self) -> bool:
@@ -67,13 +67,13 @@ class _Search:
         self.bytes_left -= len(view.message.payload)
 
 
-class Browsing:
+class MessageBrowser:
     def __init__(
         self,
         store: Store,
         catalogue: Catalogue,
-        following: Following,
-        observing: Observing,
+        following: PeerSync,
+        observing: MessageInspector,
         limits: Limits,
     ) -> None:
         self._following = following
@@ -129,7 +129,7 @@ class Browsing:
         return tracks
 
     async def _newest(
-        self, tracks: Sequence[Track], which: MessageFilter, before: Place | None
+        self, tracks: Sequence[Track], which: MessageFilter, before: LogPosition | None
     ) -> AsyncIterator[tuple[Track, Segment, int]]:
         """Segments of all tracks, newest first, each with the position to read back from."""
         start = 0 if which.from_ is None else from_datetime("from", which.from_)
@@ -165,7 +165,7 @@ class Browsing:
             if search.is_over:
                 return True
             search.looked_at += 1
-            search.place = Place(segment.created_at, track.key, at)
+            search.place = LogPosition(segment.created_at, track.key, at)
             view = observed.view(segment.start + at - first)
             if view is not None and status in (None, view.status):
                 search.take(view)

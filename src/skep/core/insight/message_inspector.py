@@ -2,8 +2,8 @@
 
 from uuid import UUID
 
-from skep.core.cluster.peer_sync import Following, current
-from skep.core.log.segment_reader import Reading
+from skep.core.cluster.peer_sync import PeerSync, current
+from skep.core.log.segment_reader import SegmentReader
 from skep.core.state import message_status as standing
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import PartitionState
@@ -17,9 +17,9 @@ from skep.model.segment import DELETED, ENCRYPTED, Segment
 from skep.store.protocol import Store
 
 
-class Observing:
+class MessageInspector:
     def __init__(
-        self, store: Store, catalogue: Catalogue, following: Following, reading: Reading
+        self, store: Store, catalogue: Catalogue, following: PeerSync, reading: SegmentReader
     ) -> None:
         self._following = following
         self._store = store
@@ -67,7 +67,7 @@ class Observed:
         partition: PartitionState | None,
         letters: dict[Offset, dict[str, int]],
         now: Instant,
-        reading: Reading | None,
+        reading: SegmentReader | None,
     ) -> None:
         self._segment = segment
         self._partition = partition

@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 
 from skep.core.aio.slicing import yielding
-from skep.core.cluster.peer_sync import Following, current
-from skep.core.metrics.commit_meter import Meter
+from skep.core.cluster.peer_sync import PeerSync, current
+from skep.core.metrics.commit_meter import CommitMeter
 from skep.core.metrics.counters import Sees
 from skep.core.state import message_status as standing
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.partition_order import in_order
 from skep.core.state.queue_state import PartitionState
-from skep.core.state.totals_updater import Counting
+from skep.core.state.totals_updater import TotalsUpdater
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
 from skep.model.name import RESERVED, LeaseId, to_datetime
 from skep.model.queue import Queue, Removal
@@ -31,14 +31,14 @@ MAX_REMOVALS = 10_000
 """Lines of the retention history that are looked at in a queue."""
 
 
-class Overview:
+class QueueSummaryReader:
     def __init__(
         self,
         store: Store,
         catalogue: Catalogue,
-        following: Following,
-        counting: Counting,
-        meter: Meter,
+        following: PeerSync,
+        counting: TotalsUpdater,
+        meter: CommitMeter,
     ) -> None:
         self._following = following
         self._store = store

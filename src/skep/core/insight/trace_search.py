@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator
 
 from skep.core.admin.trace import Traces
-from skep.core.cluster.peer_sync import Following, current
+from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.limits import Limits
-from skep.core.log.segment_reader import Reading
+from skep.core.log.segment_reader import SegmentReader
 from skep.core.metrics.counters import Sees
 from skep.core.state.catalogue import Catalogue
 from skep.model.message_view import EventPage, NamePage, TracedMessage
@@ -19,9 +19,9 @@ class TraceSearch:
     def __init__(
         self,
         catalogue: Catalogue,
-        following: Following,
+        following: PeerSync,
         traces: Traces,
-        reading: Reading,
+        reading: SegmentReader,
         limits: Limits,
     ) -> None:
         self._following = following

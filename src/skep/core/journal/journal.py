@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 
 import msgspec
 
-from skep.core.cluster.peer_sync import Following
+from skep.core.cluster.peer_sync import PeerSync
 from skep.core.journal.lane_merge import Merge
 from skep.core.journal.name_pattern import check_pattern_length, matching
 from skep.core.metrics.counters import Sees
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import QueueState
-from skep.core.state.waiters import ANY_QUEUE, Place, Sleeper, journal_of
+from skep.core.state.waiters import ANY_QUEUE, Waiter, WaitKey, journal_of
 from skep.errors import Invalid, PositionMismatch
 from skep.model.journal import (
     Lanes,
@@ -65,7 +65,7 @@ class Heads(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Journal:
-    def __init__(self, store: Store, catalogue: Catalogue, following: Following) -> None:
+    def __init__(self, store: Store, catalogue: Catalogue, following: PeerSync) -> None:
         self._store = store
         self._catalogue = catalogue
         self._following = following
@@ -261,7 +261,7 @@ class Journal:
     ) -> Sequence[QueueState]:
         """The queues of a selection, when something lies behind ``after`` or the time is over."""
         until = self._store.clock.now() + wait_ms * MILLISECOND
-        waiting, sleeper = self._catalogue.waiting, Sleeper()
+        waiting, sleeper = self._catalogue.waiting, Waiter()
         while True:
             known = self._known(selection)
             queues = await self.select(selection, sees)
@@ -271,7 +271,7 @@ class Journal:
                 return queues
             if known != self._known(selection) or grown != [queue.grown for queue in queues]:
                 continue  # something happened while the store was asked
-            places: list[Place] = [journal_of(queue.config.number) for queue in queues]
+            places: list[WaitKey] = [journal_of(queue.config.number) for queue in queues]
             if selection.pattern is not None:
                 places.append(ANY_QUEUE)
             await waiting.park(sleeper, places, until)

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from skep.core.aio.completion import Locks, to_the_end
+from skep.core.aio.completion import KeyedLocks, run_to_completion
 from skep.core.journal.journal import Journal, Selection
 from skep.core.log.committer import Committer
 from skep.core.metrics.counters import Sees
@@ -55,13 +55,13 @@ class Reader(msgspec.Struct, frozen=True, kw_only=True):
         return known.lanes if known and known.number == queue.config.number else None
 
 
-class Readers:
+class ReaderGroups:
     def __init__(self, store: Store, journal: Journal, committer: Committer) -> None:
         self._store = store
         self._journal = journal
         self._committer = committer
-        self._changing = Locks[str]()
-        self._creating = Locks[str | None]()
+        self._changing = KeyedLocks[str]()
+        self._creating = KeyedLocks[str | None]()
 
     async def begin(
         self, group: str, selection: Selection, start: Start, sees: Sees
@@ -75,7 +75,7 @@ class Readers:
         taken = next((queue for queue in queues if group in queue.groups), None)
         if taken is not None:
             raise Conflict(f"group {group!r} pops from {taken.config.name!r}: choose another name")
-        return await to_the_end(self._begin(group, selection, queues, start))
+        return await run_to_completion(self._begin(group, selection, queues, start))
 
     async def _begin(
         self, group: str, selection: Selection, queues: Sequence[QueueState], start: Start
@@ -131,7 +131,7 @@ class Readers:
         """
         check_name("group", group)
         await self._journal.check(position, ())
-        return await to_the_end(self._move(group, position, stay=stay))
+        return await run_to_completion(self._move(group, position, stay=stay))
 
     async def _move(self, group: str, position: Position, *, stay: bool) -> Reader:
         async with self._changing.of(group):

@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 
 import msgspec
 
-from skep.core.cluster.peer_sync import Following
+from skep.core.cluster.peer_sync import PeerSync
 from skep.core.journal.journal import SEGMENTS
 from skep.core.journal.lane_merge import Merge
-from skep.core.log.segment_reader import Reading
+from skep.core.log.segment_reader import SegmentReader
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import PartitionState, QueueState
 from skep.errors import Conflict, Invalid, PositionMismatch, Unavailable
-from skep.model.journal import Lanes, Range, Run, SegmentPlace, Step
+from skep.model.journal import Lanes, MessageRun, Range, SegmentPlace, Step
 from skep.model.name import check_count
 from skep.model.segment import DELETED, Segment
 from skep.store.protocol import Store
@@ -53,9 +53,9 @@ class Some(msgspec.Struct, frozen=True, kw_only=True):
         return zlib.crc32(number.to_bytes(8, "little")) % of == index
 
 
-class JournalReading:
+class JournalScan:
     def __init__(
-        self, store: Store, catalogue: Catalogue, following: Following, reading: Reading
+        self, store: Store, catalogue: Catalogue, following: PeerSync, reading: SegmentReader
     ) -> None:
         self._store = store
         self._catalogue = catalogue
@@ -118,7 +118,7 @@ class JournalReading:
         ends = {asked.lane: asked.end for asked in ranges}
         at = {asked.lane: asked.start for asked in ranges}
         async for portion in _portions(Merge(self._store, number, ranges).places()):
-            runs: list[Run] = []
+            runs: list[MessageRun] = []
             missing: list[Range] = []
             moved: Lanes = {}
             for lane, end in portion:
@@ -152,7 +152,7 @@ class JournalReading:
 
         If there are none, or they are the ``whole`` of it, what is not there was removed.
         """
-        runs: list[Run] = []
+        runs: list[MessageRun] = []
         missing: list[Range] = []
         at = rest.start
         for segment in segments:
@@ -192,13 +192,13 @@ class JournalReading:
 
     def _runs(
         self, partition: PartitionState, segment: Segment, start: int, end: int
-    ) -> Iterator[Run]:
+    ) -> Iterator[MessageRun]:
         """The messages ``[start, end)`` of a segment, in the clear, without deleted ones."""
         for low, high in _kept(segment, start, end):
             columns = segment.columns
             if high - low < segment.end - segment.start:
                 columns = columns.cut(low - segment.start, high - segment.start)
-            yield Run(
+            yield MessageRun(
                 partition=partition.number,
                 name=partition.name,
                 start=low,

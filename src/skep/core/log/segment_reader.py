@@ -15,7 +15,7 @@ from skep.model.segment import DELETED, ENCRYPTED, Columns, Segment
 from skep.store.protocol import Store
 
 
-class Reading:
+class SegmentReader:
     def __init__(self, store: Store, catalogue: Catalogue, keys: KeyRing) -> None:
         self._store = store
         self._catalogue = catalogue

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from skep.core.metrics.counters import Metrics
-from skep.core.metrics.latency_window import Latencies
+from skep.core.metrics.counters import QueueCounters
+from skep.core.metrics.latency_window import LatencyWindow
 from skep.core.rules import lease as leases
 from skep.core.rules.latency import UNKNOWN, completed
 from skep.core.state.catalogue import Catalogue
@@ -19,7 +19,7 @@ from skep.store.clock import Clock
 _NEW = Consumer()
 
 
-class Meter:
+class CommitMeter:
     """Counts every commit and lets the catalogue follow it, in this order: what was is needed to
     see what is new.
 
@@ -30,8 +30,8 @@ class Meter:
     def __init__(self, clock: Clock, catalogue: Catalogue) -> None:
         self._clock = clock
         self._catalogue = catalogue
-        self.metrics = Metrics(clock)
-        self.latencies = Latencies(clock)
+        self.metrics = QueueCounters(clock)
+        self.latencies = LatencyWindow(clock)
         self._now = clock.now()
         self._tallies: dict[int, Tally] = {}
         """Where this commit counts, by queue."""

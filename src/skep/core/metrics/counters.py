@@ -27,7 +27,7 @@ class _Minute(msgspec.Struct):
     by_queue: dict[str, Tally]
 
 
-class Metrics:
+class QueueCounters:
     """Counters since the start, and for each of the last ``KEPT_MINUTES`` minutes."""
 
     def __init__(self, clock: Clock, *, max_tallies: int = MAX_TALLIES) -> None:

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Iterable
 
 import msgspec
 
-from skep.core.aio.periodic_task import Repeating
+from skep.core.aio.periodic_task import PeriodicTask
 from skep.core.log.committer import Committer
 from skep.core.metrics.counters import MINUTE, Sees
-from skep.core.metrics.latency_window import ByPlace, Latencies, Minute, Place
+from skep.core.metrics.latency_window import ByPlace, LatencyKey, LatencyWindow, Minute
 from skep.errors import SkepError
 from skep.model.change import Change, EntryUpdate
 from skep.model.latency import GroupLatency, Sketch, add
@@ -37,12 +37,12 @@ class _Record(msgspec.Struct, frozen=True, array_like=True):
     sketch: Sketch
 
 
-class LatencyLog:
-    def __init__(self, store: Store, committer: Committer, latencies: Latencies) -> None:
+class LatencyHistory:
+    def __init__(self, store: Store, committer: Committer, latencies: LatencyWindow) -> None:
         self._store = store
         self._committer = committer
         self._latencies = latencies
-        repeating = Repeating(self.keep, "latencies were not kept", _log)
+        repeating = PeriodicTask(self.keep, "latencies were not kept", _log)
         self.start, self.stop = repeating.start, repeating.stop
 
     async def keep(self) -> None:
@@ -150,4 +150,4 @@ def _encode(by_place: ByPlace) -> bytes:
 
 def _decode(value: bytes) -> ByPlace:
     records = msgspec.msgpack.decode(value, type=list[_Record])
-    return {Place(record.queue, record.group): record.sketch for record in records}
+    return {LatencyKey(record.queue, record.group): record.sketch for record in records}

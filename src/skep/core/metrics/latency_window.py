@@ -18,12 +18,12 @@ MAX_MINUTES = 60
 """Minutes that wait for a store that cannot be written."""
 
 
-class Place(NamedTuple):
+class LatencyKey(NamedTuple):
     queue: str
     group: str
 
 
-ByPlace: TypeAlias = dict[Place, Sketch]
+ByPlace: TypeAlias = dict[LatencyKey, Sketch]
 
 
 class Minute(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class Minute(msgspec.Struct, frozen=True):
     by_place: ByPlace
 
 
-class Latencies:
+class LatencyWindow:
     """The minute that is now, and those that are over until they are ``kept``."""
 
     def __init__(self, clock: Clock, *, max_sketches: int = MAX_SKETCHES) -> None:
@@ -52,10 +52,10 @@ class Latencies:
     def of(self, queue: str, group: str) -> Sketch:
         """The sketch of a group in a queue to count in; one for all that are too many."""
         by_place = self._open.by_place
-        sketch = by_place.get(Place(queue, group))
+        sketch = by_place.get(LatencyKey(queue, group))
         if sketch is None:
             full = len(by_place) >= self._max_sketches
-            place = Place(OTHERS, OTHERS) if full else Place(queue, group)
+            place = LatencyKey(OTHERS, OTHERS) if full else LatencyKey(queue, group)
             sketch = by_place.setdefault(place, {})
         return sketch
 

@@ -1,6 +1,6 @@
 """How full a queue is, in a form that a commit can check."""
 
-from skep.core.cluster.peer_sync import Following
+from skep.core.cluster.peer_sync import PeerSync
 from skep.core.state.queue_state import QueueState
 from skep.errors import QueueFull
 from skep.model.change import Capacity
@@ -10,7 +10,7 @@ from skep.store.protocol import Store
 class FillLevel:
     """The backlog of queues, and how many messages were ever pushed to them by then."""
 
-    def __init__(self, store: Store, following: Following) -> None:
+    def __init__(self, store: Store, following: PeerSync) -> None:
         self._store = store
         self._following = following
 

@@ -13,10 +13,10 @@ from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
-from skep.core.aio.periodic_task import report
+from skep.core.aio.periodic_task import log_failure
 from skep.core.cluster.maintenance_mode import MaintenanceMode
 from skep.core.limits import Limits
-from skep.core.produce.push import Batch, Pushing
+from skep.core.produce.push import PushBatch, Pusher
 from skep.errors import Invalid, QueueFull, SkepError
 from skep.model.change import Applied
 from skep.model.message import Draft
@@ -44,7 +44,7 @@ class _Held(NamedTuple):
 
 class Outbox:
     def __init__(
-        self, store: Store, pushing: Pushing, mode: MaintenanceMode, limits: Limits
+        self, store: Store, pushing: Pusher, mode: MaintenanceMode, limits: Limits
     ) -> None:
         self._store = store
         self._pushing = pushing
@@ -82,7 +82,7 @@ class Outbox:
                 failed = False
             except Exception as error:
                 if not failed:
-                    report(_log, "the outbox is not read", error)
+                    log_failure(_log, "the outbox is not read", error)
                 failed = True
             pause = BUSY_SECONDS if moved else min(2 * pause, IDLE_SECONDS)
             await self._sleep(0 if moved >= ROWS else pause)
@@ -130,7 +130,7 @@ class Outbox:
             most = self._limits.payload_bytes
             return f"payload: is {row.size} bytes long, at most {most} are allowed"
         try:
-            Batch(row.queue, [_draft(row)], self._limits)
+            PushBatch(row.queue, [_draft(row)], self._limits)
         except Invalid as error:
             return str(error)
         return None
@@ -154,12 +154,12 @@ class Outbox:
         """Leave a queue alone for a while; that one is full is nothing to report."""
         before, reason = self._held.get(queue), str(error)
         if error is not None and (before is None or before.reason != reason):
-            report(_log, f"the outbox waits for {queue}", error)
+            log_failure(_log, f"the outbox waits for {queue}", error)
         until = asyncio.get_running_loop().time() + HOLD_SECONDS
         self._held[queue] = _Held(until, reason)
 
     async def _append_all(self, queue: str, rows: Sequence[Enqueued]) -> int:
-        batch = Batch(queue, list(map(_draft, rows)), self._limits)
+        batch = PushBatch(queue, list(map(_draft, rows)), self._limits)
         numbers = tuple([row.number for row in rows])
         outcome = await self._pushing.attempt(batch, None, outbox=numbers)
         self._held.pop(queue, None)

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 from skep.core.aio.backoff import Backoff
 from skep.core.cluster.maintenance_mode import NORMAL_PUSH, MaintenanceMode
-from skep.core.cluster.peer_sync import Following
+from skep.core.cluster.peer_sync import PeerSync
 from skep.core.limits import Limits
 from skep.core.log.committer import Committer
 from skep.core.log.encryption import KeyRing, place_of
@@ -36,7 +36,7 @@ from skep.model.segment import ENCRYPTED, Columns
 from skep.store.protocol import Store
 
 
-class Batch:
+class PushBatch:
     """The drafts of one push to one queue, checked, and sorted by partition.
 
     Columns are taken apart once and checked as a whole: a message costs no more than it must.
@@ -129,14 +129,14 @@ class PreparedPush(NamedTuple):
     capacity: tuple[Capacity, ...] = ()
 
 
-class Pushing:
+class Pusher:
     """Turns batches into appends of known partitions, encrypted where the queue asks for it."""
 
     def __init__(
         self,
         store: Store,
         catalogue: Catalogue,
-        following: Following,
+        following: PeerSync,
         committer: Committer,
         mode: MaintenanceMode,
         level: FillLevel,
@@ -150,7 +150,7 @@ class Pushing:
         self._mode = mode
         self._keys = keys
 
-    async def push(self, batch: Batch, producer: str | None) -> Applied:
+    async def push(self, batch: PushBatch, producer: str | None) -> Applied:
         """Append a batch, again if what it was decided on has changed."""
         backoff = None
         while True:
@@ -164,7 +164,7 @@ class Pushing:
 
     def attempt(
         self,
-        batch: Batch,
+        batch: PushBatch,
         producer: str | None,
         *,
         outbox: tuple[int, ...] = (),
@@ -185,7 +185,7 @@ class Pushing:
 
     async def _prepare_and_submit(
         self,
-        batch: Batch,
+        batch: PushBatch,
         producer: str | None,
         outbox: tuple[int, ...],
         based_on: tuple[EntryVersion, ...],
@@ -208,7 +208,7 @@ class Pushing:
         )
         return await self._committer.submit(change, weight=batch.weight)
 
-    async def look_before_creating(self, batches: Sequence[Batch]) -> None:
+    async def look_before_creating(self, batches: Sequence[PushBatch]) -> None:
         """Catch up with other servers if a queue or a partition has to be created.
 
         What stands against the push must be known before: nothing is created for a refusal.
@@ -220,13 +220,13 @@ class Pushing:
                 self._check_quotas(batches)
                 return
 
-    def _check_quotas(self, batches: Sequence[Batch]) -> None:
+    def _check_quotas(self, batches: Sequence[PushBatch]) -> None:
         wanted: dict[str, set[str]] = {}
         for batch in batches:
             wanted.setdefault(batch.queue, set()).update(batch.by_partition)
         self._catalogue.quotas.check_later(wanted)
 
-    async def check(self, batch: Batch, *, beside: int = 0, limited: bool = True) -> None:
+    async def check(self, batch: PushBatch, *, beside: int = 0, limited: bool = True) -> None:
         """Raise what stands against a batch, before anything is created for it.
 
         ``beside`` are messages that the same change has for the queue. Without ``limited`` a
@@ -240,7 +240,7 @@ class Pushing:
                 await self._capacity(queue, batch, beside)
 
     async def prepare(
-        self, batch: Batch, producer: str | None, *, beside: int = 0, limited: bool = True
+        self, batch: PushBatch, producer: str | None, *, beside: int = 0, limited: bool = True
     ) -> PreparedPush | None:
         """The appends of a batch, with queue and partitions created where there are none.
 
@@ -253,7 +253,9 @@ class Pushing:
             return None
         return PreparedPush(self._appends(queue, batch, producer), queue.versions, capacity)
 
-    async def _capacity(self, queue: QueueState, batch: Batch, beside: int) -> tuple[Capacity, ...]:
+    async def _capacity(
+        self, queue: QueueState, batch: PushBatch, beside: int
+    ) -> tuple[Capacity, ...]:
         """The room that a batch needs. What is stored already needs none.
 
         It is looked up only if it matters: if the queue would be full otherwise.
@@ -265,7 +267,7 @@ class Pushing:
                 raise
         return await self._level.capacity(queue, await self._count_new(queue, batch), beside)
 
-    async def _count_new(self, queue: QueueState, batch: Batch) -> int:
+    async def _count_new(self, queue: QueueState, batch: PushBatch) -> int:
         new = len(batch)
         for name, indexes in batch.by_partition.items():
             partition = queue.partitions.get(name)
@@ -276,7 +278,9 @@ class Pushing:
                 new -= found is not None
         return new
 
-    def _appends(self, queue: QueueState, batch: Batch, producer: str | None) -> tuple[Append, ...]:
+    def _appends(
+        self, queue: QueueState, batch: PushBatch, producer: str | None
+    ) -> tuple[Append, ...]:
         number, partitions = queue.config.number, queue.partitions
         batch.choose_ids(encrypted=queue.config.options.encryption_enabled)
         return tuple(
@@ -294,7 +298,7 @@ class Pushing:
         self,
         queue: QueueState,
         partition: str,
-        batch: Batch,
+        batch: PushBatch,
         indexes: Sequence[int],
         producer: str | None,
     ) -> Columns:
@@ -318,7 +322,7 @@ class Pushing:
         )
 
 
-def _is_ready(queue: QueueState, batch: Batch) -> bool:
+def _is_ready(queue: QueueState, batch: PushBatch) -> bool:
     """Whether nothing has to be created, counted or encrypted for a batch: mostly so."""
     options = queue.config.options
     if options.max_size or options.encryption_enabled:

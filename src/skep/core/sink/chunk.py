@@ -19,13 +19,13 @@ from skep.core.log.encryption import KeyRing, place_of
 from skep.errors import Corrupted, Invalid, TooLarge
 from skep.model.name import DEFAULT_PARTITION, check_name, check_queue_name, check_transaction_id
 from skep.model.segment import ENCRYPTED, Columns
-from skep.model.sink import Rows
+from skep.model.sink import StagedRows
 
 CHUNK_ROWS = 250_000
 """What a chunk may have: it is published at once, and nobody should wait long for that."""
 
 
-class Group(msgspec.Struct, frozen=True, array_like=True):
+class PartitionRows(msgspec.Struct, frozen=True, array_like=True):
     """The rows of a chunk that go to one partition, in their order."""
 
     queue: str
@@ -45,7 +45,7 @@ class Group(msgspec.Struct, frozen=True, array_like=True):
             flags=bytes([ENCRYPTED]) * count if self.encrypted else None,
         )
 
-    def sealed(self, keys: KeyRing) -> "Group":
+    def sealed(self, keys: KeyRing) -> "PartitionRows":
         """The same, encrypted. A payload is bound to its transaction id, so each gets one."""
         if self.encrypted:
             return self
@@ -69,7 +69,7 @@ class Group(msgspec.Struct, frozen=True, array_like=True):
         """How many transaction ids have to be looked up to publish it."""
         return len(self.transaction_ids or ())
 
-    def split(self, most: int) -> Iterator["Group"]:
+    def split(self, most: int) -> Iterator["PartitionRows"]:
         """The same rows in groups with at most this many transaction ids."""
         if self.ids <= most:
             yield self
@@ -114,7 +114,7 @@ class Content(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
-def content_of(groups: Iterable[Group]) -> Content:
+def content_of(groups: Iterable[PartitionRows]) -> Content:
     """Of rows in the clear: encrypted ones are others each time."""
     found = Content()
     for group in groups:
@@ -129,7 +129,7 @@ _MODULUS = 1 << 63
 class Chunk(msgspec.Struct, frozen=True, array_like=True):
     """``producer`` is who staged it."""
 
-    groups: list[Group]
+    groups: list[PartitionRows]
     producer: str | None
 
 
@@ -144,12 +144,12 @@ class Part(NamedTuple):
     ids: int
 
 
-def encode(groups: Iterable[Group], producer: str | None, limits: Limits) -> list[Part]:
+def encode(groups: Iterable[PartitionRows], producer: str | None, limits: Limits) -> list[Part]:
     """A chunk in parts, one at least. None has more partitions or ids than a step publishes."""
     return [_encode(some, producer) for some in _split(groups, limits)]
 
 
-def _encode(groups: list[Group], producer: str | None) -> Part:
+def _encode(groups: list[PartitionRows], producer: str | None) -> Part:
     queues: dict[str, int] = {}
     for each in groups:
         queues[each.queue] = queues.get(each.queue, 0) + len(each)
@@ -163,9 +163,9 @@ def _encode(groups: list[Group], producer: str | None) -> Part:
     )
 
 
-def _split(groups: Iterable[Group], limits: Limits) -> Iterator[list[Group]]:
+def _split(groups: Iterable[PartitionRows], limits: Limits) -> Iterator[list[PartitionRows]]:
     partitions, ids = limits.step_partitions, limits.step_ids
-    some: list[Group] = []
+    some: list[PartitionRows] = []
     some_ids = 0
     for each in (part for group in groups for part in group.split(ids)):
         if some and (len(some) == partitions or some_ids + each.ids > ids):
@@ -183,7 +183,7 @@ def decode(value: bytes) -> Chunk:
         raise Corrupted(f"a staged chunk cannot be read: {error}") from None
 
 
-def group(rows: Rows, queue: str | None, limits: Limits) -> list[Group]:
+def group(rows: StagedRows, queue: str | None, limits: Limits) -> list[PartitionRows]:
     """The rows by queue and partition. Those that name no queue go to ``queue``."""
     if len(rows) > CHUNK_ROWS:
         raise TooLarge("rows", f"a chunk has at most {CHUNK_ROWS} rows, not {len(rows)}")
@@ -195,7 +195,9 @@ def group(rows: Rows, queue: str | None, limits: Limits) -> list[Group]:
     ids = _each("transaction_id", rows.transaction_ids, check_transaction_id, len(rows))
     traces = _each("trace_id", rows.trace_ids, _trace, len(rows))
     return [
-        Group(place[0], place[1], _pick(payloads, at), _filled(ids, at), _filled(traces, at))
+        PartitionRows(
+            place[0], place[1], _pick(payloads, at), _filled(ids, at), _filled(traces, at)
+        )
         for place, at in _places(zip(queues, partitions, strict=True)).items()
     ]
 

@@ -39,7 +39,7 @@ _PAGE = 1000
 T = TypeVar("T")
 
 
-class Piece(msgspec.Struct, frozen=True, array_like=True):
+class ChunkRef(msgspec.Struct, frozen=True, array_like=True):
     """A staged chunk, or a part of it: where it lies, and what it counts for.
 
     A chunk with many partitions or ids consists of parts, which are published one by one.
@@ -53,10 +53,10 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     content: Content | None = None
     partitions: int = 0
     ids: int = 0
-    parts: list["Piece"] | None = None
+    parts: list["ChunkRef"] | None = None
 
     @property
-    def stored(self) -> list["Piece"]:
+    def stored(self) -> list["ChunkRef"]:
         """The parts, in their order; the piece itself if it has none."""
         return self.parts or [self]
 
@@ -116,7 +116,7 @@ class Decision(msgspec.Struct, frozen=True, array_like=True):
     """The chunks of a version, in the order in which they are published."""
 
     version: int
-    pieces: list[Piece]
+    pieces: list[ChunkRef]
 
 
 class Epoch(NamedTuple):
@@ -153,11 +153,11 @@ class Account(NamedTuple):
         return f"{self.space}{_SEPARATOR}{self.app}"
 
 
-class Staged(NamedTuple):
+class StagedChunk(NamedTuple):
     """A chunk that waits to be published."""
 
     entry: Entry
-    piece: Piece
+    piece: ChunkRef
 
     @property
     def stage(self) -> str:
@@ -212,7 +212,7 @@ def _check_label(field: str, text: object) -> str:
 
 
 def fingerprint_of(
-    stages: Iterable[Stage], pieces: Iterable[Piece], checkpoint: str | None
+    stages: Iterable[Stage], pieces: Iterable[ChunkRef], checkpoint: str | None
 ) -> Fingerprint:
     """Of a version whose stages were committed, as far as their chunks are there."""
     contents = [piece.content for piece in pieces]
@@ -239,12 +239,12 @@ def put_chunk(
         EntryUpdate(space=CHUNKS, key=each.data, value=part.value)
         for each, part in zip(piece.stored, parts, strict=True)
     ]
-    return updates + (drop_data([_decode(known, Piece)]) if known else [])
+    return updates + (drop_data([_decode(known, ChunkRef)]) if known else [])
 
 
-def _piece(data: str, parts: Sequence[Part], content: Content) -> Piece:
+def _piece(data: str, parts: Sequence[Part], content: Content) -> ChunkRef:
     pieces = [
-        Piece(
+        ChunkRef(
             data=f"{data}{_SEPARATOR}{index:06}" if index else data,
             rows=part.rows,
             size=part.size,
@@ -257,7 +257,7 @@ def _piece(data: str, parts: Sequence[Part], content: Content) -> Piece:
     if len(pieces) == 1:
         return replace(pieces[0], content=content)
     size = sum(part.size for part in parts)
-    return Piece(data, content.rows, size, {}, content, parts=pieces)
+    return ChunkRef(data, content.rows, size, {}, content, parts=pieces)
 
 
 def put_progress(account: Account, progress: Progress | None, expected: int) -> EntryUpdate:
@@ -287,7 +287,7 @@ def put_decision(account: Account, decision: Decision | None) -> EntryUpdate:
     return EntryUpdate(space=DECISIONS, key=account.decision, value=value)
 
 
-def drop_data(pieces: Iterable[Piece]) -> list[EntryUpdate]:
+def drop_data(pieces: Iterable[ChunkRef]) -> list[EntryUpdate]:
     return [
         EntryUpdate(space=CHUNKS, key=part.data, value=None)
         for piece in pieces
@@ -295,10 +295,10 @@ def drop_data(pieces: Iterable[Piece]) -> list[EntryUpdate]:
     ]
 
 
-async def read_staged(store: Store, prefix: str) -> list[Staged]:
+async def read_staged(store: Store, prefix: str) -> list[StagedChunk]:
     """The chunks that are staged under a prefix of keys, in their order."""
     found = await read_all(store, STAGES, prefix)
-    return [Staged(entry, _decode(entry, Piece)) async for entry in yielding(found)]
+    return [StagedChunk(entry, _decode(entry, ChunkRef)) async for entry in yielding(found)]
 
 
 async def read_sizes(store: Store) -> list[tuple[str, int]]:
@@ -347,7 +347,7 @@ async def read_decision(store: Store, account: Account) -> Decision | None:
     return _decode(found[0], Decision) if found else None
 
 
-async def read_data(store: Store, pieces: Sequence[Piece]) -> list[bytes] | None:
+async def read_data(store: Store, pieces: Sequence[ChunkRef]) -> list[bytes] | None:
     """The chunks themselves; None if one is gone, because somebody published it."""
     found = await store.find_entries(CHUNKS, [piece.data for piece in pieces])
     return [entry.value for entry in found] if len(found) == len(pieces) else None

@@ -15,14 +15,14 @@ from msgspec.structs import replace
 from skep.core.aio.backoff import Backoff
 from skep.core.aio.slicing import yielding
 from skep.core.cluster.maintenance_mode import NORMAL_PUSH
-from skep.core.cluster.peer_sync import Following
+from skep.core.cluster.peer_sync import PeerSync
 from skep.core.limits import Limits
 from skep.core.log.committer import Committer
 from skep.core.log.encryption import KeyRing
 from skep.core.produce.capacity import FillLevel
 from skep.core.sink import manifest as ledger
-from skep.core.sink.chunk import Group, decode
-from skep.core.sink.manifest import Account, Decision, Piece, Progress, Staged
+from skep.core.sink.chunk import PartitionRows, decode
+from skep.core.sink.manifest import Account, ChunkRef, Decision, Progress, StagedChunk
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import QueueState
 from skep.core.state.quota import limit_of, without_limits
@@ -47,12 +47,12 @@ class _Publication(NamedTuple):
     versions: tuple[QueueVersion, ...]
 
 
-class Publishing:
+class Publisher:
     def __init__(
         self,
         store: Store,
         catalogue: Catalogue,
-        following: Following,
+        following: PeerSync,
         committer: Committer,
         level: FillLevel,
         keys: KeyRing,
@@ -67,7 +67,7 @@ class Publishing:
         self._limits = limits
 
     async def publish(
-        self, account: Account, progress: Progress, known: int, staged: Sequence[Staged]
+        self, account: Account, progress: Progress, known: int, staged: Sequence[StagedChunk]
     ) -> bool:
         """Publish chunks, so that the app has this progress; its entry has the version ``known``.
 
@@ -135,7 +135,7 @@ class Publishing:
             raise Corrupted(f"a chunk that {account.app!r} has staged is missing; restore a backup")
 
     async def _publish_at_once(
-        self, progress: EntryUpdate, pieces: list[Piece], taken: list[EntryUpdate]
+        self, progress: EntryUpdate, pieces: list[ChunkRef], taken: list[EntryUpdate]
     ) -> bool:
         publication = await self._publication(pieces)
         if publication is None:
@@ -163,7 +163,7 @@ class Publishing:
         weight = change.weight + APPEND_WEIGHT * len(change.appends)
         return isinstance(await self._committer.submit(change, weight=weight), Applied)
 
-    async def _publication(self, pieces: Sequence[Piece]) -> _Publication | None:
+    async def _publication(self, pieces: Sequence[ChunkRef]) -> _Publication | None:
         """The messages of chunks, by partition; None if a chunk or a queue is gone."""
         data = await ledger.read_data(self._store, pieces)
         if data is None:
@@ -195,13 +195,13 @@ class Publishing:
             await asyncio.sleep(0)
         return columns
 
-    def sealed(self, group: Group, config: Queue | None) -> Group:
+    def sealed(self, group: PartitionRows, config: Queue | None) -> PartitionRows:
         """A group as its queue wants it: encrypted, also if it was staged before the queue was."""
         encrypted = config is not None and config.options.encryption_enabled
         return group.sealed(self._keys) if encrypted else group
 
     async def _partitions(
-        self, pieces: Sequence[Piece], queues: Iterable[str]
+        self, pieces: Sequence[ChunkRef], queues: Iterable[str]
     ) -> dict[str, set[str]]:
         """The queues, and the partitions of each if the caller may not have any number of them."""
         found: dict[str, set[str]] = {name: set() for name in queues}
@@ -219,7 +219,7 @@ class Publishing:
             if queue := self._catalogue.queues.get(name):
                 await self._level.capacity(queue, count)
 
-    def _is_small(self, pieces: Sequence[Piece]) -> bool:
+    def _is_small(self, pieces: Sequence[ChunkRef]) -> bool:
         limits = self._limits
         return (
             sum(piece.size for piece in pieces) <= limits.publish_bytes
@@ -228,7 +228,7 @@ class Publishing:
             and sum(piece.ids for piece in pieces) <= limits.publish_ids
         )
 
-    def _next(self, pieces: Sequence[Piece]) -> Iterator[Piece]:
+    def _next(self, pieces: Sequence[ChunkRef]) -> Iterator[ChunkRef]:
         """As many of the first as make a step, but one at least."""
         limits = self._limits
         size = rows = partitions = ids = 0
@@ -254,7 +254,7 @@ def _appends(queue: QueueState, columns: Mapping[str, Sequence[Columns]]) -> Ite
         yield Append(queue=queue.config.number, partition=number, columns=concat(parts))
 
 
-async def _counts(pieces: Sequence[Piece]) -> dict[str, int]:
+async def _counts(pieces: Sequence[ChunkRef]) -> dict[str, int]:
     counts: dict[str, int] = {}
     async for piece in yielding(pieces):
         for queue, count in piece.queues.items():

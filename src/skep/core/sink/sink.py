@@ -14,24 +14,24 @@ from typing import Any, ParamSpec, TypeVar
 from msgspec.structs import replace
 
 from skep.core.aio.backoff import Backoff
-from skep.core.aio.completion import Locks
+from skep.core.aio.completion import KeyedLocks
 from skep.core.cluster.maintenance_mode import MaintenanceMode
-from skep.core.cluster.peer_sync import Following
+from skep.core.cluster.peer_sync import PeerSync
 from skep.core.limits import Limits
 from skep.core.log.committer import Committer
 from skep.core.sink import manifest as ledger
 from skep.core.sink.application import check_next, check_owner, check_repeated
-from skep.core.sink.chunk import Content, Group, Part, content_of, encode, group
+from skep.core.sink.chunk import Content, Part, PartitionRows, content_of, encode, group
 from skep.core.sink.manifest import (
     MAX_CHUNKS,
     Account,
     Epoch,
     Progress,
-    Staged,
+    StagedChunk,
     check_epoch,
     check_stage,
 )
-from skep.core.sink.publisher import Publishing
+from skep.core.sink.publisher import Publisher
 from skep.core.sink.staged_bytes import StagedBytes
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import QueueState
@@ -46,7 +46,7 @@ from skep.errors import (
 from skep.model.change import Applied, Change, EntryUpdate, QueueVersion
 from skep.model.name import MAX_NUMBER, SECOND, check_count, check_label
 from skep.model.queue import Queue
-from skep.model.sink import Published, Rows, Stage
+from skep.model.sink import Published, Stage, StagedRows
 from skep.store.protocol import Store
 
 KEEP_STAGES = 24 * 3600 * SECOND
@@ -63,15 +63,15 @@ T = TypeVar("T")
 _log = logging.getLogger("skep.staging")
 
 
-class Staging:
+class Sink:
     def __init__(
         self,
         store: Store,
         catalogue: Catalogue,
-        following: Following,
+        following: PeerSync,
         committer: Committer,
         mode: MaintenanceMode,
-        publishing: Publishing,
+        publishing: Publisher,
         limits: Limits,
     ) -> None:
         self._store = store
@@ -81,7 +81,7 @@ class Staging:
         self._limits = limits
         self._mode = mode
         self._publishing = publishing
-        self._busy = Locks[Account]()
+        self._busy = KeyedLocks[Account]()
         self._staged_bytes = StagedBytes(store)
         self._running: set[asyncio.Task[Any]] = set()
 
@@ -96,7 +96,7 @@ class Staging:
         version: int | None,
         stage: str,
         chunk: int,
-        rows: Rows,
+        rows: StagedRows,
         *,
         queue: str | None = None,
         producer: str | None = None,
@@ -129,7 +129,7 @@ class Staging:
             await backoff.pause()
 
     def _encoded(
-        self, groups: Iterable[Group], configs: Mapping[str, Queue], producer: str | None
+        self, groups: Iterable[PartitionRows], configs: Mapping[str, Queue], producer: str | None
     ) -> list[Part]:
         sealed = (self._publishing.sealed(each, configs.get(each.queue)) for each in groups)
         return encode(sealed, producer, self._limits)
@@ -317,15 +317,15 @@ class Staging:
             check_owner(epoch.app, await ledger.read_owner(self._store, epoch.app), owner)
             await self._drop(await self._of(epoch, stages))
 
-    async def _of(self, epoch: Epoch, stages: Sequence[Stage]) -> list[Staged]:
+    async def _of(self, epoch: Epoch, stages: Sequence[Stage]) -> list[StagedChunk]:
         """What is staged of these stages, in their order."""
-        by_stage: dict[str, list[Staged]] = {epoch.prefix + each.stage: [] for each in stages}
+        by_stage: dict[str, list[StagedChunk]] = {epoch.prefix + each.stage: [] for each in stages}
         for staged in await ledger.read_staged(self._store, epoch.prefix):
             if staged.stage in by_stage:
                 by_stage[staged.stage].append(staged)
         return [staged for some in by_stage.values() for staged in some]
 
-    async def _drop(self, staged: Sequence[Staged]) -> None:
+    async def _drop(self, staged: Sequence[StagedChunk]) -> None:
         """Drop chunks, but not one that was touched since it was read."""
         for some in (staged[at : at + _STEP] for at in range(0, len(staged), _STEP)):
             updates = [each.taken() for each in some]
@@ -363,7 +363,9 @@ class Staging:
         return await asyncio.shield(task)
 
 
-def _grouped(rows: Rows, queue: str | None, limits: Limits) -> tuple[list[Group], Content]:
+def _grouped(
+    rows: StagedRows, queue: str | None, limits: Limits
+) -> tuple[list[PartitionRows], Content]:
     groups = group(rows, queue, limits)
     return groups, content_of(groups)
 
@@ -387,7 +389,7 @@ def _check_stages(stages: Sequence[Stage]) -> None:
         seen.add(stage.stage)
 
 
-def _problem(epoch: Epoch, stages: Sequence[Stage], staged: Iterable[Staged]) -> str | None:
+def _problem(epoch: Epoch, stages: Sequence[Stage], staged: Iterable[StagedChunk]) -> str | None:
     """Why what is staged is not what was committed."""
     found = {key: list(some) for key, some in groupby(staged, key=attrgetter("stage"))}
     for stage in stages:

@@ -4,7 +4,7 @@ It is counted in the store, at most once in a few seconds for each principal, an
 between: so it is right with several servers, up to what they stage in this time.
 """
 
-from skep.core.aio.completion import Locks
+from skep.core.aio.completion import KeyedLocks
 from skep.core.sink import manifest as ledger
 from skep.core.state import quota
 from skep.core.state.quota import MAX_COUNTS, Count
@@ -21,7 +21,7 @@ class StagedBytes:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._counts: dict[str | None, Count] = {}
-        self._counting = Locks[str | None]()
+        self._counting = KeyedLocks[str | None]()
 
     async def add(self, key: str, size: int) -> None:
         """Count a chunk for the caller; raises ``QuotaExceeded`` if that is too much.

@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from skep.core.aio.completion import Locks, to_the_end
+from skep.core.aio.completion import KeyedLocks, run_to_completion
 from skep.core.aio.slicing import yielding
 from skep.core.rules import lease as leases
 from skep.core.state.loader import PAGE, Loader
-from skep.core.state.partition_creator import Births
+from skep.core.state.partition_creator import PartitionCreator
 from skep.core.state.queue_state import GroupState, PartitionState, QueueState
 from skep.core.state.quota import Quotas
-from skep.core.state.registry import Known
+from skep.core.state.registry import Registry
 from skep.errors import QueueNotFound
 from skep.model.name import Offset
 from skep.model.queue import Partition, Queue, Subscription, labels_of
@@ -20,13 +20,13 @@ STEP = 500
 """Partitions that are made in one transaction: some ten milliseconds."""
 
 
-class Catalogue(Known):
+class Catalogue(Registry):
     """Makes and removes queues, partitions and groups, in the store and here."""
 
     def __init__(self, store: Store, *, cache_bytes: int) -> None:
         super().__init__(store.clock, cache_bytes=cache_bytes)
         self._store = store
-        self._making = Locks[str]()
+        self._making = KeyedLocks[str]()
         self._removing = asyncio.Lock()
         self.loading = asyncio.Lock()
         """Held while something is read from the store and applied here: what another server does
@@ -39,7 +39,7 @@ class Catalogue(Known):
         self._missed: set[int] = set()
         """Partitions that others did something to before they were known here."""
         self.quotas = Quotas(self.queues)
-        self._births = Births(self._make_partitions)
+        self._births = PartitionCreator(self._make_partitions)
         self._queue_loader = Loader(self._load_next_page, self._finish_queue)
         self._group_loader = Loader(self._load_next_states, self._finish_group)
 
@@ -279,7 +279,7 @@ class Catalogue(Known):
         if name in self.queues:
             return self.queues[name]
         with self.quotas.reserve("queues", name, [name]):
-            return await to_the_end(self._make_queue(name))
+            return await run_to_completion(self._make_queue(name))
 
     async def _make_queue(self, name: str) -> QueueState:
         async with self._making.of(name):
@@ -297,7 +297,7 @@ class Catalogue(Known):
         self.check_open()
         new = [] if config.name in self.queues else [config.name]
         with self.quotas.reserve("queues", config.name, new):
-            return await to_the_end(self._configure(config))
+            return await run_to_completion(self._configure(config))
 
     async def _configure(self, config: Queue) -> QueueState:
         async with self._making.of(config.name), self.loading:
@@ -355,7 +355,7 @@ class Catalogue(Known):
 
     async def truncate(self, partition: PartitionState, before: Offset, kind: str) -> int:
         """Remove what lies before an offset, a step of it; returns how many messages."""
-        return await to_the_end(self._truncate(partition, before, kind))
+        return await run_to_completion(self._truncate(partition, before, kind))
 
     async def _truncate(self, partition: PartitionState, before: Offset, kind: str) -> int:
         async with self._removing:
@@ -375,7 +375,7 @@ class Catalogue(Known):
 
     async def forget_queue(self, name: str) -> None:
         self.queue(name)
-        await to_the_end(self._forget_queue(name))
+        await run_to_completion(self._forget_queue(name))
 
     async def _forget_queue(self, name: str) -> None:
         # While it is being configured its name leads to it, and would lead to what is left of it.
@@ -399,7 +399,7 @@ class Catalogue(Known):
             raise QueueNotFound(name)
 
     async def forget_group(self, group: GroupState) -> None:
-        await to_the_end(self._forget_group(group))
+        await run_to_completion(self._forget_group(group))
 
     async def _forget_group(self, group: GroupState) -> None:
         # If it cannot be deleted, nothing has changed: retention goes on waiting for it.

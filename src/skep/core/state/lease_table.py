@@ -13,7 +13,7 @@ from skep.model.consumer import Consumer
 from skep.model.name import LeaseId
 from skep.store.clock import Clock
 
-Held: TypeAlias = tuple[GroupState, PartitionState]
+LeasedPartition: TypeAlias = tuple[GroupState, PartitionState]
 
 
 class _Holding(msgspec.Struct):
@@ -23,12 +23,12 @@ class _Holding(msgspec.Struct):
     to who handed it out, and not after a restart.
     """
 
-    places: dict[Held, Ages] = msgspec.field(default_factory=dict)
+    places: dict[LeasedPartition, Ages] = msgspec.field(default_factory=dict)
     settled: set[int] = msgspec.field(default_factory=set)
     broken: bool = False
 
 
-class Holdings:
+class LeaseTable:
     """Led by the states of the groups: ``follow`` is told of each that is replaced."""
 
     def __init__(self, clock: Clock) -> None:
@@ -38,7 +38,7 @@ class Holdings:
         """Leases that other servers granted while this one was loading. All that they hold is
         known: it came in one event."""
 
-    def live(self, lease_id: LeaseId, only: Collection[int] | None = None) -> list[Held]:
+    def live(self, lease_id: LeaseId, only: Collection[int] | None = None) -> list[LeasedPartition]:
         """The places that a lease holds, all or ``only`` in some partitions.
 
         A partition that the lease itself has settled before is left out. ``LeaseLost`` if one
@@ -56,7 +56,7 @@ class Holdings:
             raise LeaseLost(lease_id)
         return places
 
-    def of(self, lease_id: LeaseId) -> list[Held]:
+    def of(self, lease_id: LeaseId) -> list[LeasedPartition]:
         """The places that a lease holds, lost or not."""
         holding = self._leases.get(lease_id)
         return list(holding.places) if holding else []
@@ -66,18 +66,20 @@ class Holdings:
         holding = self._leases.get(lease_id)
         return holding is not None and UNKNOWN not in holding.places.values()
 
-    def note(self, lease_id: LeaseId, held: Held, ages: Ages) -> None:
+    def note(self, lease_id: LeaseId, held: LeasedPartition, ages: Ages) -> None:
         """Remember how old the messages are that a lease was given for."""
         holding = self._leases.get(lease_id)
         if holding and held in holding.places:
             holding.places[held] = ages
 
-    def ages(self, lease_id: LeaseId, held: Held) -> Ages:
+    def ages(self, lease_id: LeaseId, held: LeasedPartition) -> Ages:
         """How old the messages are that a lease was given for, if that is known."""
         holding = self._leases.get(lease_id)
         return holding.places.get(held, UNKNOWN) if holding else UNKNOWN
 
-    def follow(self, held: Held, before: Consumer | None, after: Consumer, *, own: bool) -> None:
+    def follow(
+        self, held: LeasedPartition, before: Consumer | None, after: Consumer, *, own: bool
+    ) -> None:
         """A state was replaced. If that ends a lease, it was its ``own`` holder or another."""
         old = before.lease.id if before and before.lease else None
         new = after.lease.id if after.lease else None
@@ -88,7 +90,9 @@ class Holdings:
         if new is not None:
             self._leases.setdefault(new, _Holding()).places[held] = UNKNOWN
 
-    def end(self, lease_id: LeaseId, held: Held, *, own: bool, given_back: bool = False) -> None:
+    def end(
+        self, lease_id: LeaseId, held: LeasedPartition, *, own: bool, given_back: bool = False
+    ) -> None:
         """A lease holds a partition no more, because of its ``own`` holder or of another.
 
         What its holder has given back comes again, so it is not settled.

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import islice
 from typing import Generic, TypeVar
 
-from skep.core.aio.periodic_task import report
+from skep.core.aio.periodic_task import log_failure
 from skep.core.aio.slicing import next_slice
 from skep.core.state.queue_state import GroupState, PartitionState
 
@@ -84,7 +84,9 @@ class Loader(Generic[T, P]):
                 try:
                     await self._step()
                 except Exception as error:
-                    report(_log, f"loading partitions failed; retry in {_RETRY_SECONDS} s", error)
+                    log_failure(
+                        _log, f"loading partitions failed; retry in {_RETRY_SECONDS} s", error
+                    )
                     for item in list(self._loaded):
                         self._wake(item, error)
                     await asyncio.sleep(_RETRY_SECONDS)

@@ -3,16 +3,16 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
-from skep.core.aio.completion import Locks
+from skep.core.aio.completion import KeyedLocks
 from skep.core.state.queue_state import QueueState
 
 
-class Births:
+class PartitionCreator:
     """One commit for many, as it is with messages: a partition each is what producers ask for."""
 
     def __init__(self, make: Callable[[QueueState, list[str]], Awaitable[None]]) -> None:
         self._make = make
-        self._making = Locks[int]()
+        self._making = KeyedLocks[int]()
         self._gathering: dict[int, tuple[dict[str, None], asyncio.Future[None]]] = {}
 
     async def of(self, queue: QueueState, names: Iterable[str]) -> None:

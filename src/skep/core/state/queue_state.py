@@ -130,7 +130,7 @@ class GroupState:
         self.consumers: dict[int, Consumer] = {}
         self.submitted: dict[int, Link] = {}
         """States on their way to the store: the next decision builds on them."""
-        self.ready = Ready()
+        self.ready = ReadyQueue()
         self.claimed: set[int] = set()
         """Partitions that an operation of this process is about to lease or release."""
         self.armed: dict[int, Instant] = {}
@@ -346,7 +346,7 @@ class QueueState:
         return capacity - self.depth if capacity else None
 
 
-class Ready:
+class ReadyQueue:
     """Partitions that can be delivered now, the one whose message waits longest first."""
 
     __slots__ = ("_heap", "_members", "_turn")

@@ -47,7 +47,7 @@ class Count:
         return monotonic() - self.counted_at
 
 
-class Principal(Protocol):
+class QuotaHolder(Protocol):
     """Whom a quota is for: the caller of the current request."""
 
     @property
@@ -59,7 +59,7 @@ class Principal(Protocol):
     def sees(self, queue: str) -> bool: ...
 
 
-principal: ContextVar[Principal | None] = ContextVar("principal", default=None)
+principal: ContextVar[QuotaHolder | None] = ContextVar("principal", default=None)
 """Who makes the current request. What the broker does by itself is for nobody, without limits."""
 
 
@@ -73,7 +73,7 @@ def without_limits() -> Iterator[None]:
         principal.reset(token)
 
 
-def limit_of(kind: str) -> tuple[Principal, int] | None:
+def limit_of(kind: str) -> tuple[QuotaHolder, int] | None:
     """The caller, and its limit of a kind, if it has one."""
     caller = principal.get()
     if caller is None or caller.quota is None:
@@ -144,7 +144,7 @@ class Quotas:
         known = self._queues.get(queue)
         return known is not None and _EXISTS[kind](known, name)
 
-    def _current_count(self, caller: Principal, kind: str) -> Count:
+    def _current_count(self, caller: QuotaHolder, kind: str) -> Count:
         """What there is, counted again only as often as the number of queues allows."""
         key = caller.id, kind
         known = self._counts.get(key)
@@ -154,7 +154,7 @@ class Quotas:
             known = self._counts[key] = Count(self._count(kind, caller))
         return known
 
-    def _count(self, kind: str, caller: Principal) -> int:
+    def _count(self, kind: str, caller: QuotaHolder) -> int:
         size = _SIZES[kind]
         existing = sum(
             size(queue)

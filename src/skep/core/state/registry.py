@@ -8,15 +8,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from skep.core.aio.completion import to_the_end
+from skep.core.aio.completion import run_to_completion
 from skep.core.aio.slicing import yielding
 from skep.core.rules import lease as leases
-from skep.core.state.lease_table import Holdings
+from skep.core.state.lease_table import LeaseTable
 from skep.core.state.loader import Refresher
 from skep.core.state.queue_state import GroupState, PartitionState, QueueState
 from skep.core.state.scheduler import Scheduler
 from skep.core.state.segment_cache import TailCache
-from skep.core.state.waiters import ANY_QUEUE, Waiting, journal_of
+from skep.core.state.waiters import ANY_QUEUE, Waiters, journal_of
 from skep.errors import Closed, GroupNotFound, PartitionNotFound, QueueNotFound
 from skep.model.change import Applied, Change, Commit
 from skep.model.consumer import Consumer
@@ -28,7 +28,7 @@ _SKEW = SECOND
 """By how much the clocks of servers may differ, as each of them knows that of the store."""
 
 
-class Known:
+class Registry:
     """Finds queues, partitions and groups; who waits for one hears of what happens to it.
 
     ``follow`` is told of every commit of this process, ``hear`` and its neighbours of what others
@@ -45,8 +45,8 @@ class Known:
         self.by_number: dict[int, QueueState] = {}
         self.partitions: dict[int, PartitionState] = {}
         self.cache = TailCache(cache_bytes)
-        self.holdings = Holdings(clock)
-        self.waiting = Waiting(clock)
+        self.holdings = LeaseTable(clock)
+        self.waiting = Waiters(clock)
         self.scheduler = Scheduler(clock, self.waiting, self.partitions)
         self._refresher = Refresher(self.scheduler.refresh, self._wake_group)
 
@@ -115,7 +115,7 @@ class Known:
     async def drop_queue(self, queue: QueueState) -> None:
         """Forget a queue that is gone: at once by its name, then its partitions in steps."""
         self.hide_queue(queue)
-        await to_the_end(self.dismantle(queue))
+        await run_to_completion(self.dismantle(queue))
 
     def hide_queue(self, queue: QueueState) -> None:
         """Let nobody find a queue, by its name or its number."""

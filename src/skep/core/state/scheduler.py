@@ -6,8 +6,8 @@ from functools import partial
 from itertools import count
 
 from skep.core.rules.eligibility import due_at
-from skep.core.state.queue_state import GroupState, PartitionState, Ready
-from skep.core.state.waiters import Waiting
+from skep.core.state.queue_state import GroupState, PartitionState, ReadyQueue
+from skep.core.state.waiters import Waiters
 from skep.model.name import Instant
 from skep.store.clock import Clock, Timer
 
@@ -23,7 +23,7 @@ class Scheduler:
     """
 
     def __init__(
-        self, clock: Clock, waiting: Waiting, partitions: Mapping[int, PartitionState]
+        self, clock: Clock, waiting: Waiters, partitions: Mapping[int, PartitionState]
     ) -> None:
         self._clock = clock
         self._partitions = partitions
@@ -73,7 +73,7 @@ class Scheduler:
         group.removed = True
         self._waiting.wake_group(group.queue.config.number, group.name)
         self._armed -= len(group.armed)
-        group.armed, group.ready = {}, Ready()
+        group.armed, group.ready = {}, ReadyQueue()
         self._throw_out()
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ for, or in the background when many have changed.
 
 import logging
 
-from skep.core.aio.periodic_task import Repeating
+from skep.core.aio.periodic_task import PeriodicTask
 from skep.core.aio.slicing import next_slice, yielding
 from skep.core.state import message_status as standing
 from skep.core.state.catalogue import Catalogue
@@ -28,11 +28,11 @@ _STEP = 500
 _log = logging.getLogger("skep.counting")
 
 
-class Counting:
+class TotalsUpdater:
     def __init__(self, clock: Clock, catalogue: Catalogue) -> None:
         self._clock = clock
         self._catalogue = catalogue
-        self._repeating = Repeating(self._count_many, "totals are counted on demand only", _log)
+        self._repeating = PeriodicTask(self._count_many, "totals are counted on demand only", _log)
 
     def start(self, interval: float) -> None:
         self._repeating.start(interval)

@@ -8,19 +8,19 @@ from typing import TypeAlias
 from skep.model.name import Instant
 from skep.store.clock import Clock
 
-Place: TypeAlias = tuple[int, str] | tuple[int, str, int] | tuple[int, str, str] | str
+WaitKey: TypeAlias = tuple[int, str] | tuple[int, str, int] | tuple[int, str, str] | str
 """What one can wait for: a group of a queue (by number), one of its partitions (by number, or by
 name as long as it does not exist), or a queue that does not exist."""
 
-ANY_QUEUE: Place = ""
+ANY_QUEUE: WaitKey = ""
 
 
-def journal_of(queue: int) -> Place:
+def journal_of(queue: int) -> WaitKey:
     """Where those wait who read a whole queue: as a group without a name."""
     return queue, ""
 
 
-class Sleeper:
+class Waiter:
     """One who waits, perhaps several times; woken for something, it takes that or passes it on."""
 
     __slots__ = ("_pass_on", "_woken")
@@ -49,16 +49,16 @@ class Sleeper:
             pass_on()
 
 
-class Waiting:
+class Waiters:
     """Consumers parked at places, woken first come, first served, one per thing to do."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._parked: dict[Place, dict[Sleeper, None]] = {}
+        self._parked: dict[WaitKey, dict[Waiter, None]] = {}
         self.closed = False
         """Nobody may sleep any more."""
 
-    async def park(self, sleeper: Sleeper, places: Iterable[Place], until: Instant) -> None:
+    async def park(self, sleeper: Waiter, places: Iterable[WaitKey], until: Instant) -> None:
         """Sleep until one of the places wakes us, or until the time has come.
 
         Nothing is awaited between the call and being parked, so what happens after the caller
@@ -76,7 +76,7 @@ class Waiting:
             for place in places:
                 self._leave(place, sleeper)
 
-    def wake(self, place: Place, pass_on: Callable[[], None] | None = None) -> bool:
+    def wake(self, place: WaitKey, pass_on: Callable[[], None] | None = None) -> bool:
         """Wake who waits longest at a place; False if nobody does."""
         sleepers = self._parked.get(place)
         while sleepers:
@@ -86,7 +86,7 @@ class Waiting:
                 return True
         return False
 
-    def wake_all(self, place: Place) -> None:
+    def wake_all(self, place: WaitKey) -> None:
         """Wake everybody at a place, because what they look for may have changed."""
         while self.wake(place):
             pass
@@ -103,19 +103,19 @@ class Waiting:
         for place in list(self._parked):
             self.wake_all(place)
 
-    def count(self) -> dict[Place, int]:
+    def count(self) -> dict[WaitKey, int]:
         """How many wait at each place; who waits at several counts at each of them."""
         return {place: len(sleepers) for place, sleepers in self._parked.items()}
 
     def __len__(self) -> int:
         return len({sleeper for sleepers in self._parked.values() for sleeper in sleepers})
 
-    def _leave(self, place: Place, sleeper: Sleeper) -> None:
+    def _leave(self, place: WaitKey, sleeper: Waiter) -> None:
         sleepers = self._parked.get(place, {})
         sleepers.pop(sleeper, None)
         if not sleepers:
             self._parked.pop(place, None)
 
 
-def _expire(sleeper: Sleeper) -> None:
+def _expire(sleeper: Waiter) -> None:
     sleeper.wake()

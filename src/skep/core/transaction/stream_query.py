@@ -12,9 +12,9 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from skep.core.aio.slicing import next_slice
-from skep.core.consume.held_messages import Addresses
+from skep.core.consume.held_messages import HeldMessages
 from skep.core.log.committer import Committer
-from skep.core.transaction.transaction import Transacting
+from skep.core.transaction.transaction import Transactor
 from skep.errors import LeaseLost, NotFound, QueryChanged
 from skep.model.change import EntryUpdate
 from skep.model.entry import Entry, check_key
@@ -48,9 +48,9 @@ class CycleAck(msgspec.Struct, frozen=True, kw_only=True):
     """Give back what lies behind it; otherwise it comes again when the lease ends."""
 
 
-class Streams:
+class StreamQueries:
     def __init__(
-        self, store: Store, committer: Committer, transacting: Transacting, addresses: Addresses
+        self, store: Store, committer: Committer, transacting: Transactor, addresses: HeldMessages
     ) -> None:
         self._store = store
         self._committer = committer

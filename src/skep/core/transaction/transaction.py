@@ -8,13 +8,13 @@ import msgspec
 from msgspec.structs import replace
 
 from skep.core.aio.backoff import Backoff
-from skep.core.aio.completion import Locks, to_the_end
+from skep.core.aio.completion import KeyedLocks, run_to_completion
 from skep.core.cluster.maintenance_mode import NORMAL_PUSH, MaintenanceMode
-from skep.core.cluster.peer_sync import Following
-from skep.core.consume.settlement import Plan, Settling
+from skep.core.cluster.peer_sync import PeerSync
+from skep.core.consume.settlement import ChangeBuilder, Settler
 from skep.core.limits import Limits
 from skep.core.log.committer import Committer
-from skep.core.produce.push import Batch, PreparedPush, Pushing
+from skep.core.produce.push import PreparedPush, PushBatch, Pusher
 from skep.errors import Conflict, Invalid, KeyReused, LeaseLost, NotFound
 from skep.model.change import (
     Applied,
@@ -43,7 +43,7 @@ T = TypeVar("T")
 class _Request(msgspec.Struct, frozen=True):
     operations: Sequence[Operation]
     required: Sequence[LeaseId]
-    batches: Sequence[Batch]
+    batches: Sequence[PushBatch]
     producer: str | None
     based_on: tuple[EntryVersion, ...]
 
@@ -63,18 +63,18 @@ class _Memo(msgspec.Struct, frozen=True, array_like=True):
     """The memo of the caller."""
 
 
-class Transacting:
+class Transactor:
     def __init__(
         self,
         store: Store,
         committer: Committer,
-        following: Following,
-        pushing: Pushing,
-        settling: Settling,
+        following: PeerSync,
+        pushing: Pusher,
+        settling: Settler,
         mode: MaintenanceMode,
         limits: Limits,
     ) -> None:
-        self._keys = Locks[str]()
+        self._keys = KeyedLocks[str]()
         self._store = store
         self._committer = committer
         self._following = following
@@ -107,7 +107,7 @@ class Transacting:
             return await self._run(request, None)
         check_transaction_id("idempotency_key", key.name)
         # The caller may go, and come back with the same key: then this must not be half done.
-        return await to_the_end(self._run_once(request, key))
+        return await run_to_completion(self._run_once(request, key))
 
     async def find(
         self, key: IdempotencyKey, operations: Sequence[Operation]
@@ -139,7 +139,7 @@ class Transacting:
                 raise
 
     async def _run(self, request: _Request, key: IdempotencyKey | None) -> Transaction:
-        def build(plan: Plan) -> list[Settlement]:
+        def build(plan: ChangeBuilder) -> list[Settlement]:
             for lease_id in request.required:
                 self._settling.extend(plan, lease_id, 0)
             return list(self._settle(plan, request.operations))
@@ -174,7 +174,7 @@ class Transacting:
         self,
         request: _Request,
         key: IdempotencyKey | None,
-        build: Callable[[Plan], list[Settlement]],
+        build: Callable[[ChangeBuilder], list[Settlement]],
     ) -> tuple[Outcome, list[Settlement]]:
         pushes = await self._prepare(request, build) if request.batches else []
         if pushes is None:
@@ -187,7 +187,7 @@ class Transacting:
         return await self._submit(plan, key, request.based_on), settlements
 
     async def _prepare(
-        self, request: _Request, build: Callable[[Plan], object]
+        self, request: _Request, build: Callable[[ChangeBuilder], object]
     ) -> list[PreparedPush] | None:
         """The pushes of a transaction; None if a queue was deleted meanwhile.
 
@@ -210,7 +210,7 @@ class Transacting:
         prepared = [push for push in pushes if push is not None]
         return prepared if len(prepared) == len(pushes) else None
 
-    async def decide(self, lease_id: LeaseId, build: Callable[[Plan], T]) -> T:
+    async def decide(self, lease_id: LeaseId, build: Callable[[ChangeBuilder], T]) -> T:
         """Build a change of what a lease holds and commit it; again, if that has changed."""
         if not self._settling.is_known(lease_id):
             await self._look_up([lease_id])
@@ -224,29 +224,29 @@ class Transacting:
 
     def _submit(
         self,
-        plan: Plan,
+        plan: ChangeBuilder,
         key: IdempotencyKey | None = None,
         based_on: tuple[EntryVersion, ...] = (),
     ) -> Awaitable[Outcome]:
         return self._committer.submit(plan.submit(key, based_on), plan.settle)
 
-    async def _plan_again(self, build: Callable[[Plan], T]) -> tuple[Plan, T]:
+    async def _plan_again(self, build: Callable[[ChangeBuilder], T]) -> tuple[ChangeBuilder, T]:
         """Another server may have granted or extended a lease that seems to be lost."""
         await self._following.complete()
-        plan = Plan()
+        plan = ChangeBuilder()
         return plan, build(plan)
 
-    def _batches(self, operations: Sequence[Operation]) -> list[Batch]:
-        batches: list[Batch] = []
+    def _batches(self, operations: Sequence[Operation]) -> list[PushBatch]:
+        batches: list[PushBatch] = []
         for index, operation in enumerate(operations):
             if isinstance(operation, Push):
                 try:
-                    batches.append(Batch(operation.queue, operation.drafts, self._limits))
+                    batches.append(PushBatch(operation.queue, operation.drafts, self._limits))
                 except Invalid as error:
                     raise error.within(f"operations[{index}]") from None
         return batches
 
-    def _settle(self, plan: Plan, operations: Sequence[Operation]) -> Iterator[Settlement]:
+    def _settle(self, plan: ChangeBuilder, operations: Sequence[Operation]) -> Iterator[Settlement]:
         for index, operation in enumerate(operations):
             if isinstance(operation, Ack):
                 lease_id = check_lease_id("lease_id", operation.lease_id)
@@ -288,16 +288,16 @@ class Transacting:
             raise Invalid(where, f"must be Push, Ack or Extend, not {type(operation).__name__}")
 
 
-def _plan(build: Callable[[Plan], T]) -> tuple[Plan, T] | None:
+def _plan(build: Callable[[ChangeBuilder], T]) -> tuple[ChangeBuilder, T] | None:
     """What ``build`` makes of the current state; None if it misses a lease."""
-    plan = Plan()
+    plan = ChangeBuilder()
     try:
         return plan, build(plan)
     except LeaseLost:
         return None
 
 
-def _counted(batches: Sequence[Batch]) -> Iterator[tuple[Batch, int]]:
+def _counted(batches: Sequence[PushBatch]) -> Iterator[tuple[PushBatch, int]]:
     """Batches, each with how many messages those before it have for the same queue."""
     before: dict[str, int] = {}
     for batch in batches:
@@ -306,7 +306,7 @@ def _counted(batches: Sequence[Batch]) -> Iterator[tuple[Batch, int]]:
 
 
 def _answer(
-    batches: Sequence[Batch], outcome: Applied, settlements: list[Settlement]
+    batches: Sequence[PushBatch], outcome: Applied, settlements: list[Settlement]
 ) -> Transaction:
     appended = iter(outcome.appended)
     return Transaction(
@@ -318,7 +318,7 @@ def _answer(
     )
 
 
-def _recall(batches: Sequence[Batch], outcome: Applied) -> Transaction:
+def _recall(batches: Sequence[PushBatch], outcome: Applied) -> Transaction:
     """The answer of the first time, from what was recorded with it."""
     memo = msgspec.msgpack.decode(outcome.memo, type=_Memo) if outcome.memo else _Memo()
     for batch, ids in zip(batches, memo.ids, strict=False):

@@ -17,7 +17,7 @@ from skep.model.entry import Entry
 from skep.model.name import RESERVED
 from skep.model.queue import Queue
 from skep.model.segment import Segment
-from skep.store.bulk_load import Load, LoadedConsumer, LoadedRemoval, Movable, StoredId
+from skep.store.bulk_load import BulkLoad, LoadedConsumer, LoadedRemoval, Movable, StoredId
 
 SPACE = "transfer"
 HIDDEN = f"{RESERVED}transfer."
@@ -32,7 +32,7 @@ T = TypeVar("T")
 After: TypeAlias = tuple[int, ...]
 Told: TypeAlias = Callable[[int], None]
 """Called after each step with the number of messages in it."""
-Steps: TypeAlias = AsyncIterator[tuple[Load, After]]
+Steps: TypeAlias = AsyncIterator[tuple[BulkLoad, After]]
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True):
@@ -72,7 +72,7 @@ class Copy:
     async def begin(self, reserved: int, *records: Entry) -> None:
         hidden = Queue(number=self.mark.queue, name=HIDDEN + self.name)
         marks = self._marks(self.mark, *records)
-        await self._target.load(Load(reserved=reserved, queues=[hidden], marks=marks))
+        await self._target.load(BulkLoad(reserved=reserved, queues=[hidden], marks=marks))
 
     async def run(self, told: Told) -> None:
         if self.mark.is_done:
@@ -86,7 +86,7 @@ class Copy:
                 told(_count(load.segments))
         await self._finish()
 
-    async def _step(self, load: Load, stage: int, after: After) -> None:
+    async def _step(self, load: BulkLoad, stage: int, after: After) -> None:
         mark = replace(
             self.mark,
             stage=stage,
@@ -101,7 +101,7 @@ class Copy:
         mark = replace(self.mark, stage=DONE, after=())
         heads = await self._source.heads(self._queue.number)
         await self._target.load(
-            Load(
+            BulkLoad(
                 queues=[self._shift.queue(self._queue)],
                 heads={(self.mark.queue, lane): head for lane, head in heads.items()},
                 marks=self._marks(mark),
@@ -117,7 +117,7 @@ class Copy:
     async def partitions(self, after: After) -> Steps:
         found = await self._source.partitions(self._queue.number)
         for page, done in _pages(map(self._shift.partition, found), after, ROWS):
-            yield Load(partitions=page), done
+            yield BulkLoad(partitions=page), done
 
     async def segments(self, after: After) -> Steps:
         """As they lie in the journal, whose lanes and positions stay."""
@@ -132,7 +132,7 @@ class Copy:
                     break
                 position = found[-1].position + len(found[-1].columns)
                 moved = list(map(self._shift.segment, found))
-                yield Load(segments=moved, ids=await self._ids(moved)), (lane, position)
+                yield BulkLoad(segments=moved, ids=await self._ids(moved)), (lane, position)
 
     async def _ids(self, moved: Iterable[Segment]) -> list[StoredId]:
         """Ids that name these messages; one that was sent back names its new message only."""
@@ -157,21 +157,21 @@ class Copy:
         found = await self._source.subscriptions(self._queue.number)
         groups = {each.group: self._shift.subscription(each) for each in found}
         if not after:
-            yield Load(subscriptions=list(groups.values())), (0,)
+            yield BulkLoad(subscriptions=list(groups.values())), (0,)
         consumers = (
             LoadedConsumer(groups[each.group], self._shift.consumer(each))
             for each in await self._source.consumers(self._queue.number)
             if each.group in groups
         )
         for page, done in _pages(consumers, after, ROWS):
-            yield Load(consumers=page), done
+            yield BulkLoad(consumers=page), done
 
     async def dead_letters(self, after: After) -> Steps:
         before = after[0] if after else None
         which = DeadLetterFilter(queue=self._queue.number)
         while found := await self._source.dead_letters(which, before=before, limit=LETTERS):
             before = found[-1].number
-            yield Load(dead_letters=list(map(self._shift.dead_letter, found))), (before,)
+            yield BulkLoad(dead_letters=list(map(self._shift.dead_letter, found))), (before,)
 
     async def events(self, after: After) -> Steps:
         partition, offset, number = after or (0, 0, 0)
@@ -179,14 +179,14 @@ class Copy:
         while found := await self._source.all_events(self._queue.number, after=place, limit=ROWS):
             last = found[-1]
             place = last.partition, last.offset, last.number
-            yield Load(events=list(map(self._shift.event, found))), place
+            yield BulkLoad(events=list(map(self._shift.event, found))), place
 
     async def removals(self, after: After) -> Steps:
         found = await self._source.removals(self._queue.number, limit=NO_LIMIT)
         # Each took a number in the source, so these are among those that are reserved.
         lines = map(LoadedRemoval, count(self._shift.by + 1), map(self._shift.removal, found[::-1]))
         for page, done in _pages(lines, after, ROWS):
-            yield Load(removals=page), done
+            yield BulkLoad(removals=page), done
 
 
 STAGES = (

@@ -14,13 +14,13 @@ from skep.core.transfer.renumber import Numbers, shift_entry, shift_outcome
 from skep.errors import Conflict, Invalid, QueueNotFound
 from skep.model.dead_letter import DeadLetterFilter
 from skep.model.queue import Partition, Queue
-from skep.store.bulk_load import Load, Movable
+from skep.store.bulk_load import BulkLoad, Movable
 
 _PAGE = 200
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Moved(msgspec.Struct, frozen=True, kw_only=True):
+class TransferResult(msgspec.Struct, frozen=True, kw_only=True):
     """What is in the target now; ``ids_kept`` says whether message ids are what they were."""
 
     queues: int
@@ -49,14 +49,14 @@ class Transfer:
         self.messages = 0
         """How many there are still to move."""
 
-    async def run(self, told: Told) -> Moved:
+    async def run(self, told: Told) -> TransferResult:
         await self._begin()
         for copy in self._copies:
             await copy.run(told)
         if self._whole:
             await self._move_the_rest()
         marks = [copy.mark for copy in self._copies]
-        return Moved(
+        return TransferResult(
             queues=len(marks),
             messages=sum(mark.messages for mark in marks),
             dead_letters=sum(mark.dead_letters for mark in marks),
@@ -96,7 +96,7 @@ class Transfer:
             numbers = await self._numbers()
             await self._move_entries(numbers)
             await self._move_outcomes(numbers)
-            await self._target.load(Load(marks=[done]))
+            await self._target.load(BulkLoad(marks=[done]))
 
     async def _numbers(self) -> Numbers:
         shifts: dict[int, int] = {}
@@ -110,14 +110,14 @@ class Transfer:
         while found := await self._source.all_entries(after=place, limit=_PAGE):
             place = found[-1].space, found[-1].key
             moved = [shift_entry(each, numbers) for each in found if each.space != SPACE]
-            await self._target.load(Load(entries=moved))
+            await self._target.load(BulkLoad(entries=moved))
 
     async def _move_outcomes(self, numbers: Numbers) -> None:
         name = ""
         while found := await self._source.all_outcomes(after=name, limit=_PAGE):
             name = found[-1].name
             moved = [shift_outcome(each, numbers) for each in found]
-            await self._target.load(Load(outcomes=moved))
+            await self._target.load(BulkLoad(outcomes=moved))
 
 
 async def prepare(source: Movable, target: Movable, names: Sequence[str] = ()) -> Transfer:

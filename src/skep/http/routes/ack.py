@@ -21,7 +21,7 @@ from skep.wire.message.ack import (
     ExtendBody,
     Extended,
     SettleBody,
-    Settled,
+    SettleResponse,
     to_numbers,
     to_settled,
     to_verdicts,
@@ -257,7 +257,7 @@ ROUTES = (
         _queues_of_settlement,
         "Settle messages of a lease by their offsets; all that it holds if none are named.",
         SettleBody,
-        Settled,
+        SettleResponse,
     ),
     _post(
         "/api/v1/lease/{leaseId}/extend",

@@ -15,8 +15,8 @@ from skep.wire.stats.analytics import (
     Analytics,
     AnalyticsQuery,
     GroupBehind,
-    Latencies,
     LatenciesQuery,
+    LatenciesResponse,
     Parked,
     ParkedRow,
     PostgresStats,
@@ -152,7 +152,7 @@ async def latencies(call: Call) -> Reply:
         await counted(call), span.start_at, span.stop_at, limit=query.limit
     )
     return Reply(
-        Latencies(
+        LatenciesResponse(
             time_range=span.time_range,
             series=[to_latency(each) for each in found],
             next=None if then is None else to_datetime(then),
@@ -270,7 +270,7 @@ ROUTES = (
         queues=asked_queue,
         about="How long messages took from their push to their ack, by minute, queue and group.",
         query=LatenciesQuery,
-        answer=Latencies,
+        answer=LatenciesResponse,
     ),
     get(
         path="/api/v1/analytics/queue-parked-replicas",

@@ -6,10 +6,10 @@ from skep.http.request import Call, Reply
 from skep.http.routes.lookup import asked_queue, asked_queues
 from skep.http.routing import delete, get, named_queue, post
 from skep.wire.message.dead_letter import (
+    DeadLetterPage,
     DeletedLetters,
     LetterChoice,
     LetterChoiceQuery,
-    Letters,
     LettersQuery,
     Replayed,
     WireLetter,
@@ -39,7 +39,7 @@ async def letters(call: Call) -> Reply:
     )
     with_data = call.may(Permission.READ)
     return Reply(
-        Letters(
+        DeadLetterPage(
             messages=[to_letter(letter, with_data=with_data) for letter in page.letters],
             total=page.total,
             next=page.next,
@@ -90,7 +90,7 @@ ROUTES = (
         queues=asked_queue,
         about="Dead letters, newest first; payloads and error texts need the permission read.",
         query=LettersQuery,
-        answer=Letters,
+        answer=DeadLetterPage,
     ),
     get(
         path="/api/v1/dlq/{queue}/{number}",

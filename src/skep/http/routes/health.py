@@ -9,7 +9,15 @@ from skep.http.process.usage import usage_now
 from skep.http.request import Call, Reply
 from skep.http.routes.time_window import now, workers
 from skep.http.routing import get, no_queue
-from skep.wire.stats.health import Alive, Health, MetricsAnswer, Rate, Ready, to_cpu, to_memory
+from skep.wire.stats.health import (
+    Alive,
+    HealthResponse,
+    MetricsAnswer,
+    Rate,
+    ReadyResponse,
+    to_cpu,
+    to_memory,
+)
 from skep.wire.stats.status_queue import to_words
 
 PATIENCE = 2.0
@@ -22,7 +30,7 @@ async def health(call: Call) -> Reply:
     problem = await _problem(call)
     door = call.door
     return Reply(
-        Health(
+        HealthResponse(
             status="unhealthy" if problem else "healthy",
             database="disconnected" if problem else "connected",
             server="skep",
@@ -46,7 +54,8 @@ async def ready(call: Call) -> Reply:
         "the server is stopping" if call.broker.insight.health.is_stopping else await _problem(call)
     )
     return Reply(
-        Ready(status="not ready" if problem else "ready", error=problem), 503 if problem else 200
+        ReadyResponse(status="not ready" if problem else "ready", error=problem),
+        503 if problem else 200,
     )
 
 
@@ -102,7 +111,7 @@ ROUTES = (
         needs=Permission.NONE,
         queues=no_queue,
         about="Whether the server can do its work; 503 if the store takes no writes.",
-        answer=Health,
+        answer=HealthResponse,
     ),
     get(
         path="/health/live",
@@ -118,7 +127,7 @@ ROUTES = (
         needs=Permission.NONE,
         queues=no_queue,
         about="Whether requests should be sent here; 503 if not.",
-        answer=Ready,
+        answer=ReadyResponse,
     ),
     get(
         path="/metrics",

@@ -19,7 +19,6 @@ from skep.wire.stats.resource import (
     LagSpread,
     NamespaceRow,
     NamespaceRows,
-    Overview,
     PartitionDepth,
     PartitionRow,
     PartitionRows,
@@ -27,6 +26,7 @@ from skep.wire.stats.resource import (
     QueueDetail,
     QueueRows,
     QueuesQuery,
+    ResourceOverview,
     TaskRow,
     TaskRows,
     Throughput,
@@ -46,7 +46,7 @@ async def overview(call: Call) -> Reply:
     queues = await insight.queues.queues(await insight.queues.find(sees))
     groups = await insight.groups.groups(sees)
     return Reply(
-        Overview(
+        ResourceOverview(
             queues=len(queues),
             partitions=sum(each.partitions for each in queues),
             namespaces=len({each.queue.namespace for each in queues} - {None}),
@@ -169,7 +169,7 @@ ROUTES = (
         needs=Permission.STATUS,
         queues=no_queue,
         about="Everything in a few numbers.",
-        answer=Overview,
+        answer=ResourceOverview,
     ),
     get(
         path="/api/v1/resources/queues",

@@ -9,7 +9,7 @@ from skep.http.auth.principal import ANYBODY, Permission
 from skep.http.limits import ANY_SIZE
 from skep.http.request import Call, Reply
 from skep.http.routing import Route, every_queue, no_queue
-from skep.model.sink import Rows, Stage
+from skep.model.sink import Stage, StagedRows
 from skep.wire.journal.arrow_reader import MEDIA_TYPE, to_rows
 from skep.wire.journal.sink import (
     AppAnswer,
@@ -73,7 +73,7 @@ async def reset(call: Call) -> Reply:
     return Reply(AppAnswer(app=name, version=await call.broker.staging.reset(name)))
 
 
-def _allowed_rows(call: Call) -> Rows:
+def _allowed_rows(call: Call) -> StagedRows:
     rows = to_rows(call.body, most=CHUNK_ROWS)
     if call.principal.restricted:
         call.principal.check_queues({queue for queue in rows.queues or () if queue is not None})

@@ -17,8 +17,8 @@ from skep.wire.stats.status import (
     Buffers,
     Refresh,
     Refreshed,
-    Status,
     StatusErrors,
+    StatusResponse,
     to_leases,
     to_letters,
     to_status_messages,
@@ -54,7 +54,7 @@ async def status(call: Call) -> Reply:
         with_errors=call.may(Permission.READ),
     )
     return Reply(
-        Status(
+        StatusResponse(
             time_range=span.time_range,
             bucket_minutes=span.minutes,
             point_count=len(buckets),
@@ -172,7 +172,7 @@ ROUTES = (
         queues=asked_queue,
         about="What is there now, and what happened in a stretch of time.",
         query=WindowQuery,
-        answer=Status,
+        answer=StatusResponse,
     ),
     get(
         path="/api/v1/status/queues",

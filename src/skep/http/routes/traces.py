@@ -19,9 +19,9 @@ from skep.wire.message.trace import (
     NamedQuery,
     NameRows,
     NamesQuery,
-    Recorded,
     TraceBody,
     TracedMessages,
+    TraceEventRecorded,
     TraceIdQuery,
     to_event,
     to_name_row,
@@ -44,7 +44,7 @@ async def record(call: Call) -> Reply:
         worker=body.worker_id,
     )
     recorded_at = to_datetime(event.created_at)
-    return Reply(Recorded(trace_id=str(event.number), created_at=recorded_at), 201)
+    return Reply(TraceEventRecorded(trace_id=str(event.number), created_at=recorded_at), 201)
 
 
 async def of_message(call: Call) -> Reply:
@@ -132,7 +132,7 @@ ROUTES = (
         body=TraceBody,
         body_bytes=ANY_SIZE,
         fields=FIELDS,
-        answer=Recorded,
+        answer=TraceEventRecorded,
         status=201,
     ),
     get(

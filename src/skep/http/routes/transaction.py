@@ -13,7 +13,7 @@ from skep.http.limits import ANY_SIZE
 from skep.http.problems import status_of
 from skep.http.request import Call, Reply
 from skep.http.routes.ack import queues_of, queues_of_lease
-from skep.http.routes.transaction_plan import Plan, add_acks, items_of, plan_pushes
+from skep.http.routes.transaction_plan import TransactionPlan, add_acks, items_of, plan_pushes
 from skep.http.routing import Route
 from skep.model.address import partition_id
 from skep.model.change import IdempotencyKey
@@ -91,7 +91,7 @@ def _key_of(call: Call) -> IdempotencyKey | None:
     return IdempotencyKey(name=name, fingerprint=fingerprint_of(msgspec.json.encode(call.body)))
 
 
-async def _find(call: Call, key: IdempotencyKey, plan: Plan) -> TransactionAnswer | None:
+async def _find(call: Call, key: IdempotencyKey, plan: TransactionPlan) -> TransactionAnswer | None:
     """The first answer to a request that is repeated."""
     try:
         pushes = [each for each in plan.operations if isinstance(each, Push)]
@@ -104,7 +104,7 @@ async def _find(call: Call, key: IdempotencyKey, plan: Plan) -> TransactionAnswe
     return _answer(call.body, replace(plan, acks=memo.acks), done, memo.transaction_id)
 
 
-async def _do(call: Call, key: IdempotencyKey | None, plan: Plan) -> TransactionAnswer:
+async def _do(call: Call, key: IdempotencyKey | None, plan: TransactionPlan) -> TransactionAnswer:
     body: TransactionBody = call.body
     transaction_id = uuid4()
     if key is not None:
@@ -125,7 +125,7 @@ async def _do(call: Call, key: IdempotencyKey | None, plan: Plan) -> Transaction
 
 
 def _answer(
-    body: TransactionBody, plan: Plan, done: Transaction, transaction_id: UUID
+    body: TransactionBody, plan: TransactionPlan, done: Transaction, transaction_id: UUID
 ) -> TransactionAnswer:
     return TransactionAnswer(
         transaction_id=transaction_id,
@@ -136,7 +136,7 @@ def _answer(
 
 
 def _results(
-    operations: Sequence[WireOperation], plan: Plan, done: Transaction
+    operations: Sequence[WireOperation], plan: TransactionPlan, done: Transaction
 ) -> list[OperationResult]:
     results: list[OperationResult] = []
     dead = [frozenset(each.given_up) for each in done.settlements]

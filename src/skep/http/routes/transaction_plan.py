@@ -23,7 +23,7 @@ from skep.wire.message.transaction import (
 
 
 @dataclass(slots=True)
-class Plan:
+class TransactionPlan:
     """Operations of the broker, and which of the wire's went into each."""
 
     operations: list[Operation] = field(default_factory=list)
@@ -45,9 +45,9 @@ class Plan:
         return places
 
 
-async def plan_pushes(operations: Sequence[WireOperation], *, most: int) -> Plan:
+async def plan_pushes(operations: Sequence[WireOperation], *, most: int) -> TransactionPlan:
     """The pushes. Those to one queue become one: so an id that comes twice is one message."""
-    plan = Plan()
+    plan = TransactionPlan()
     drafts: dict[str, list[Draft]] = {}
     numbers: dict[str, int] = {}
     async for index, where, item in yielding(_items(operations)):
@@ -71,7 +71,7 @@ def _items(operations: Sequence[WireOperation]) -> Iterator[tuple[int, str, Push
                 yield index, where, item
 
 
-async def add_acks(plan: Plan, broker: Broker, body: TransactionBody) -> Plan:
+async def add_acks(plan: TransactionPlan, broker: Broker, body: TransactionBody) -> TransactionPlan:
     """The plan with everything else that the request asks for."""
     await _plan_acks(plan, broker, body)
     for index, operation in enumerate(body.operations):
@@ -99,7 +99,7 @@ def items_of(index: int, operation: PushOperation) -> dict[str, PushItem]:
     return {where: item}
 
 
-async def _plan_acks(plan: Plan, broker: Broker, body: TransactionBody) -> None:
+async def _plan_acks(plan: TransactionPlan, broker: Broker, body: TransactionBody) -> None:
     """Acks under one lease become one ack: what failed is judged with what was completed."""
     verdicts: dict[LeaseId, list[Verdict]] = {}
     made: list[Ack] = []

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from skep.pipelines.pages.chart import COLOURS, bars, columns, lines
-from skep.pipelines.pages.page import Page, cell, lasting
+from skep.pipelines.pages.page import HtmlPage, cell, lasting
 
 Row = Mapping[str, Any]
 
@@ -17,7 +17,7 @@ MOST_GROUPS = 3
 RED = COLOURS[3]
 
 
-class Findings(msgspec.Struct, frozen=True, kw_only=True):
+class AnalyticsReport(msgspec.Struct, frozen=True, kw_only=True):
     """What ``analytics`` has found, few enough to be shown."""
 
     windows: Sequence[Row]
@@ -29,8 +29,8 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     lags: Sequence[Row]
 
 
-def page_of(found: Findings, *, window: timedelta, factor: float, now: datetime) -> Page:
-    page = Page(
+def page_of(found: AnalyticsReport, *, window: timedelta, factor: float, now: datetime) -> HtmlPage:
+    page = HtmlPage(
         "Queues in numbers",
         f"As of {cell(now)} UTC, in windows of {lasting(window.total_seconds())}.",
     )
@@ -52,7 +52,7 @@ def page_of(found: Findings, *, window: timedelta, factor: float, now: datetime)
     return page
 
 
-def _throughput(page: Page, windows: Sequence[Row], window: timedelta) -> None:
+def _throughput(page: HtmlPage, windows: Sequence[Row], window: timedelta) -> None:
     page.section(
         "Throughput", f"Messages that were pushed in each window, in the last {MOST_WINDOWS}."
     )
@@ -84,14 +84,14 @@ def windows_between(begun: Sequence[datetime], window: timedelta) -> list[dateti
     return [max(begun) - n * window for n in reversed(range(count))]
 
 
-def _sizes(page: Page, queues: Sequence[Row]) -> None:
+def _sizes(page: HtmlPage, queues: Sequence[Row]) -> None:
     page.section("Payloads", "Bytes of a payload: the bars are what 95 of 100 do not exceed.")
     page.drawing(bars([(row["queue"], row["p95"], f"{cell(row['p95'])} bytes") for row in queues]))
     names = ("queue", "messages", "bytes", "partitions", "p50", "p95", "p99", "largest")
     page.table(names, [[row[name] for name in names] for row in queues])
 
 
-def _latencies(page: Page, latencies: Sequence[Row], acks: Sequence[Row]) -> None:
+def _latencies(page: HtmlPage, latencies: Sequence[Row], acks: Sequence[Row]) -> None:
     page.section(
         "From push to ack",
         "How long messages took that groups acknowledged in the last week, in seconds, give or "
@@ -118,7 +118,7 @@ def _group(row: Row) -> str:
     return f"{row['queue']} / {row['consumer_group']}"
 
 
-def _hot(page: Page, hot: Sequence[Row], factor: float) -> None:
+def _hot(page: HtmlPage, hot: Sequence[Row], factor: float) -> None:
     page.section(
         "Hot partitions", f"Those with {factor:g} times the mean of their queue, and more."
     )
@@ -149,7 +149,7 @@ def _hot(page: Page, hot: Sequence[Row], factor: float) -> None:
     )
 
 
-def _failures(page: Page, failures: Sequence[Row]) -> None:
+def _failures(page: HtmlPage, failures: Sequence[Row]) -> None:
     page.section(
         "Dead letters",
         "What groups gave up on, against the messages that the queue has now; and how old it was "
@@ -178,7 +178,7 @@ def _rate(row: Row) -> str:
     return "no messages left" if row["rate"] is None else f"{row['rate']:.2%}"
 
 
-def _lags(page: Page, lags: Sequence[Row]) -> None:
+def _lags(page: HtmlPage, lags: Sequence[Row]) -> None:
     page.section("Consumers", "How far groups are behind.")
     behind = [row for row in lags if row["lag"]][:MOST_ROWS]
     if behind:

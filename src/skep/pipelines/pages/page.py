@@ -29,7 +29,7 @@ WHOLE = 40
 """Cells of so many letters are not broken: names, ids and times."""
 
 
-class Page:
+class HtmlPage:
     """Parts of a page, one below the other."""
 
     def __init__(self, title: str, about: str) -> None:

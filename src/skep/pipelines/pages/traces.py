@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 
 from skep.pipelines.pages.flow import Stop, Way, drawing
-from skep.pipelines.pages.page import Page, cell, lasting
+from skep.pipelines.pages.page import HtmlPage, cell, lasting
 
 Row = Mapping[str, Any]
 
 
-class Findings(msgspec.Struct, frozen=True, kw_only=True):
+class TraceReport(msgspec.Struct, frozen=True, kw_only=True):
     """What ``traces`` has found, few enough to be shown."""
 
     edges: Sequence[Row]
@@ -23,8 +23,8 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     final: Sequence[str]
 
 
-def page_of(found: Findings, *, within: str, now: datetime) -> Page:
-    page = Page(
+def page_of(found: TraceReport, *, within: str, now: datetime) -> HtmlPage:
+    page = HtmlPage(
         "Journeys",
         f"Messages of one trace id, through queues. As of {cell(now)} UTC; {_rule(found, within)}.",
     )
@@ -52,7 +52,7 @@ def page_of(found: Findings, *, within: str, now: datetime) -> Page:
     return page
 
 
-def _rule(found: Findings, within: str) -> str:
+def _rule(found: TraceReport, within: str) -> str:
     """What makes a journey stuck."""
     if not found.endings:
         return "no message had a trace id"
@@ -65,7 +65,7 @@ def _cells(rows: Sequence[Row], names: str) -> list[list[object]]:
     return [[row[name] for name in names.split()] for row in rows]
 
 
-def _stops(found: Findings) -> dict[str, Stop]:
+def _stops(found: TraceReport) -> dict[str, Stop]:
     stuck = {row["last_queue"]: row["journeys"] for row in found.endings if row["state"] == "stuck"}
     return {
         queue: Stop(journeys, stuck.get(queue, 0), queue in found.final)

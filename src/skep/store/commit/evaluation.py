@@ -1,6 +1,6 @@
 """How an embedded store judges the changes of one commit, each against the ones before it.
 
-A round reads what is stored through a ``View``, keeps beside it what its own changes make of
+A round reads what is stored through a ``CommitView``, keeps beside it what its own changes make of
 that, and hands the store everything to write at once. It reads all it needs while it judges, and
 touches nothing itself: if the write fails, nothing has happened.
 """
@@ -41,10 +41,10 @@ from skep.model.name import Instant, LeaseId, Offset
 from skep.model.queue import Partition, Subscription
 from skep.model.segment import DELETED, ENCRYPTED, Segment
 from skep.model.trace import TraceEvent
-from skep.store.commit.partition_tail import Tail
+from skep.store.commit.partition_tail import PartitionTail
 
 
-class Recorded(msgspec.Struct, frozen=True, array_like=True):
+class RecordedOutcome(msgspec.Struct, frozen=True, array_like=True):
     """The outcome of a change with an idempotency key, as it is kept."""
 
     fingerprint: bytes
@@ -58,7 +58,7 @@ class Recorded(msgspec.Struct, frozen=True, array_like=True):
         return Applied(self.outcome.appended, repeated=True, memo=self.outcome.memo)
 
 
-class View(Protocol):
+class CommitView(Protocol):
     """What is stored, as a round needs to see it."""
 
     def queue_version(self, queue: int) -> int | None: ...
@@ -69,7 +69,7 @@ class View(Protocol):
     def segment(self, partition: int, offset: Offset) -> Segment | None: ...
     def dead_letter(self, queue: int, number: int) -> DeadLetter | None: ...
     def letter_of(self, letter: GiveUp) -> int | None: ...
-    def recorded(self, key: str) -> Recorded | None: ...
+    def recorded(self, key: str) -> RecordedOutcome | None: ...
     def entry_version(self, space: str, key: str) -> int: ...
     def is_enqueued(self, number: int) -> bool: ...
     def head(self, queue: int) -> int: ...
@@ -77,11 +77,11 @@ class View(Protocol):
     def next_number(self) -> int: ...
 
 
-class Round:
-    def __init__(self, view: View, *, lane: int, now: Instant) -> None:
+class CommitRound:
+    def __init__(self, view: CommitView, *, lane: int, now: Instant) -> None:
         self._view = view
         self._lane = lane
-        self._tails: dict[int, Tail] = {}
+        self._tails: dict[int, PartitionTail] = {}
         self.now = now
         self.consumers: dict[tuple[int, int, str], Consumer] = {}
         self.leases: dict[tuple[int, int, str], LeaseId] = {}
@@ -93,7 +93,7 @@ class Round:
         self.replaced: set[tuple[int, int]] = set()
         self.removed: dict[tuple[int, int], DeadLetter] = {}
         self.traces: list[TraceEvent] = []
-        self.recorded: dict[str, Recorded] = {}
+        self.recorded: dict[str, RecordedOutcome] = {}
         self.outbox: set[int] = set()
         """Rows of the outbox that were appended, and are to go."""
         self.entries: dict[tuple[str, str], Entry | None] = {}
@@ -103,7 +103,7 @@ class Round:
         self._added: Counter[int] | None = None
         """Messages that this round appended, by queue, once a change needs room in one."""
 
-    def judge(self, change: Change) -> Outcome:
+    def evaluate(self, change: Change) -> Outcome:
         refusal = self._refusal(change)
         if refusal is not None:
             return refusal
@@ -118,7 +118,9 @@ class Round:
         self._note(change)
         if change.key:
             outcome = replace(outcome, memo=change.key.memo)
-            self.recorded[change.key.name] = Recorded(change.key.fingerprint, outcome, self.now)
+            self.recorded[change.key.name] = RecordedOutcome(
+                change.key.fingerprint, outcome, self.now
+            )
         return outcome
 
     def _note(self, change: Change) -> None:
@@ -236,7 +238,7 @@ class Round:
     def _is_enqueued(self, number: int) -> bool:
         return number not in self.outbox and self._view.is_enqueued(number)
 
-    def _tail(self, append: Append) -> Tail | None:
+    def _tail(self, append: Append) -> PartitionTail | None:
         tail = self._tails.get(append.partition)
         if tail is None:
             partition = self._view.partition(append.queue, append.partition)
@@ -244,7 +246,7 @@ class Round:
                 return None
             if append.queue not in self._heads_before:
                 self._heads_before[append.queue] = self._view.head(append.queue)
-            tail = self._tails[append.partition] = Tail(partition, partition.end)
+            tail = self._tails[append.partition] = PartitionTail(partition, partition.end)
         return tail
 
     def _append(self, append: Append) -> Appended:
@@ -256,7 +258,7 @@ class Round:
             return Appended(append.partition, tail.append(columns))
         return self._append_once(tail, append)
 
-    def _append_once(self, tail: Tail, append: Append) -> Appended:
+    def _append_once(self, tail: PartitionTail, append: Append) -> Appended:
         """Append what is not there yet; the ids of the rest say where it is."""
         ids = append.columns.transaction_ids or ()
         mine = self.transactions.setdefault(append.partition, {})
@@ -369,20 +371,20 @@ def _count(added: Counter[int], appends: Sequence[Append], appended: Sequence[Ap
         added[append.queue] += len(done.offsets) - len(done.duplicates)
 
 
-def judge(
-    view: View, changes: Sequence[Change], *, lane: int, now: Instant
-) -> tuple[Round, list[Outcome]]:
+def evaluate(
+    view: CommitView, changes: Sequence[Change], *, lane: int, now: Instant
+) -> tuple[CommitRound, list[Outcome]]:
     """Judge changes in their order. One that meets damaged data fails alone.
 
     It may have left a part of itself in the round, so the round is begun anew without it.
     """
     unreadable: dict[int, Unreadable] = {}
     while True:
-        round_ = Round(view, lane=lane, now=now)
+        round_ = CommitRound(view, lane=lane, now=now)
         outcomes: list[Outcome] = []
         try:
             for index, change in enumerate(changes):
-                outcomes.append(unreadable.get(index) or round_.judge(change))
+                outcomes.append(unreadable.get(index) or round_.evaluate(change))
             return round_, outcomes
         except Corrupted as error:
             unreadable[len(outcomes)] = Unreadable(str(error))

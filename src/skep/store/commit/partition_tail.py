@@ -15,7 +15,7 @@ MAX_SEGMENT_BYTES = 128 << 10
 
 
 @dataclass(slots=True)
-class Tail:
+class PartitionTail:
     """A partition as it was, and what is put at its end."""
 
     partition: Partition

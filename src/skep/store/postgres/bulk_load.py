@@ -11,8 +11,8 @@ from skep.model.name import Offset
 from skep.model.peer_event import Happened
 from skep.model.queue import Partition, Queue
 from skep.model.trace import TraceEvent
-from skep.store.bulk_load import Load, LoadedConsumer, LoadedRemoval, StoredId, StoredOutcome
-from skep.store.commit.evaluation import Recorded
+from skep.store.bulk_load import BulkLoad, LoadedConsumer, LoadedRemoval, StoredId, StoredOutcome
+from skep.store.commit.evaluation import RecordedOutcome
 from skep.store.postgres import rows
 from skep.store.postgres.commit.write import (
     copy_ids,
@@ -28,7 +28,7 @@ from skep.store.postgres.sql import QUERIES
 
 
 class MovingRows(RemovingRows, LetterRows, TraceRows, EntryRows):
-    async def load(self, load: Load) -> None:
+    async def load(self, load: BulkLoad) -> None:
         async def work(connection: asyncpg.Connection) -> tuple[None, Happened]:
             await self._lane.renew(connection)  # others see by it that somebody works here
             if load.reserved:
@@ -71,7 +71,7 @@ class MovingRows(RemovingRows, LetterRows, TraceRows, EntryRows):
         return [StoredOutcome(from_text(row[0]), *astuple(rows.to_recorded(row))) for row in found]
 
 
-async def _load_log(connection: asyncpg.Connection, load: Load) -> None:
+async def _load_log(connection: asyncpg.Connection, load: BulkLoad) -> None:
     for queue in load.queues:
         await connection.execute(QUERIES["load_queue"], *_from_queue(queue))
     await put(connection, "load_partitions", list(map(_from_partition, load.partitions)))
@@ -82,13 +82,13 @@ async def _load_log(connection: asyncpg.Connection, load: Load) -> None:
     await put(connection, "load_heads", [(*place, head) for place, head in load.heads.items()])
 
 
-async def _load_groups(connection: asyncpg.Connection, load: Load) -> None:
+async def _load_groups(connection: asyncpg.Connection, load: BulkLoad) -> None:
     subscriptions = list(map(rows.from_subscription, load.subscriptions))
     await put(connection, "load_subscriptions", subscriptions)
     await insert_consumers(connection, list(map(_from_consumer, load.consumers)))
 
 
-async def _load_rest(connection: asyncpg.Connection, load: Load) -> None:
+async def _load_rest(connection: asyncpg.Connection, load: BulkLoad) -> None:
     await put(connection, "put_dead_letters", list(map(rows.from_letter, load.dead_letters)))
     if load.events:
         await put_events(connection, load.events)
@@ -131,5 +131,5 @@ def _from_removal(loaded: LoadedRemoval) -> tuple[Any, ...]:
 
 
 def _from_outcome(stored: StoredOutcome) -> tuple[Any, ...]:
-    recorded = Recorded(stored.fingerprint, stored.outcome, stored.created_at)
+    recorded = RecordedOutcome(stored.fingerprint, stored.outcome, stored.created_at)
     return rows.from_recorded(stored.name, recorded)

@@ -12,7 +12,15 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import asyncpg
 
 from skep.errors import Closed, Invalid, SkepError, Unavailable
-from skep.store.postgres.driver_errors import DRIVER, LOST, RACES, Raced, Stale, not_written, words
+from skep.store.postgres.driver_errors import (
+    DRIVER,
+    LOST,
+    RACES,
+    BrokenConnection,
+    Raced,
+    not_written,
+    words,
+)
 from skep.store.postgres.sql import QUERIES
 from skep.store.postgres.transaction import Work, transact
 
@@ -33,7 +41,7 @@ TRIES = 8
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.5
 
 
-class Database:
+class Connections:
     def __init__(self, url: str) -> None:
         self._address, self._pooled = split_url(url)
         self._idle: list[asyncpg.Connection] = []
@@ -116,7 +124,7 @@ class Database:
                 async with connect() as connection:
                     self._check_timeline()
                     return await transact(connection, work, pooled=self._pooled)
-            except Stale as error:
+            except BrokenConnection as error:
                 if not left:
                     raise Unavailable(f"no connection to PostgreSQL: {error.__cause__}") from error
             except (*RACES, Raced) as error:

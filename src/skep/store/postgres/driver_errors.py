@@ -45,7 +45,7 @@ class Raced(Exception):
     """What was judged is no longer so. Only this package sees it: the work is done again."""
 
 
-class Stale(Exception):
+class BrokenConnection(Exception):
     """The connection broke while nobody used it. Only this package sees it."""
 
 

@@ -51,7 +51,7 @@ class Migration(NamedTuple):
         return hashlib.sha256(self.statements.encode()).hexdigest()
 
 
-class Status(NamedTuple):
+class MigrationStatus(NamedTuple):
     """A migration, and when it was applied: None if it was not yet."""
 
     migration: Migration
@@ -72,7 +72,7 @@ MIGRATIONS = load()
 
 async def status(
     connection: asyncpg.Connection, known: Sequence[Migration] = MIGRATIONS
-) -> list[Status]:
+) -> list[MigrationStatus]:
     """All migrations that this version knows.
 
     Raises ``Corrupted`` if a newer or a changed version made the schema, and ``Invalid`` if another
@@ -85,7 +85,7 @@ async def status(
         _check_empty(await connection.fetch(QUERIES["foreign_relations"]))
     _check(applied, known)
     times = {number: applied_at for number, _, _, applied_at in applied}
-    return [Status(migration, times.get(migration.number)) for migration in known]
+    return [MigrationStatus(migration, times.get(migration.number)) for migration in known]
 
 
 async def pending(

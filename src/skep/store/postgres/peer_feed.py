@@ -11,7 +11,7 @@ import msgspec
 
 from skep.errors import OutcomeUnknown
 from skep.model.change import Applied, Change, Outcome
-from skep.model.peer_event import Grown, Happened, Moved, News
+from skep.model.peer_event import ConsumerUpdated, Grown, Happened, News
 from skep.model.segment import Segment
 from skep.store.clock import Clock
 from skep.store.postgres.lane import ALONE_SECONDS, Lane
@@ -217,9 +217,9 @@ def _grown(segments: Sequence[Segment]) -> tuple[Grown, ...]:
     )
 
 
-def _moved(changes: Sequence[Change], outcomes: Sequence[Outcome]) -> tuple[Moved, ...]:
+def _moved(changes: Sequence[Change], outcomes: Sequence[Outcome]) -> tuple[ConsumerUpdated, ...]:
     moved = {
-        (update.partition, update.group): Moved(
+        (update.partition, update.group): ConsumerUpdated(
             update.partition,
             update.group,
             update.subscription,

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import asyncpg
 
-from skep.store.postgres.connections import Database
+from skep.store.postgres.connections import Connections
 from skep.store.postgres.sql import QUERIES
 
 ROWS = 1000
@@ -43,7 +43,7 @@ class Purger:
     def __init__(self) -> None:
         self._places: dict[int, _Place] = {}
 
-    async def step(self, database: Database) -> bool:
+    async def step(self, database: Connections) -> bool:
         """One transaction; False if there is nothing to do now, or another server is at it."""
         places = await database.write(self._step)
         # Not before it is committed.
@@ -97,7 +97,7 @@ class GroupPurger:
     def __init__(self) -> None:
         self._place: _GroupPlace | None = None
 
-    async def step(self, database: Database) -> bool:
+    async def step(self, database: Connections) -> bool:
         """One transaction; False if there is nothing to do now, or another server is at it."""
         place = await database.write(self._step)
         # Not before it is committed.

@@ -14,7 +14,7 @@ from skep.model.queue import Partition, Queue, QueueOptions, Removal, Subscripti
 from skep.model.ranges import Ranges
 from skep.model.segment import Columns, Segment
 from skep.model.trace import TraceEvent
-from skep.store.commit.evaluation import Recorded
+from skep.store.commit.evaluation import RecordedOutcome
 from skep.store.postgres.nul_text import (
     from_label,
     from_text,
@@ -258,11 +258,11 @@ def to_removal(row: Row) -> Removal:
     return Removal(queue=row[0], partition=row[1], kind=row[2], messages=row[3], executed_at=row[4])
 
 
-def to_recorded(row: Row) -> Recorded:
-    return Recorded(row[1], _applied.decode(row[2]), row[3])
+def to_recorded(row: Row) -> RecordedOutcome:
+    return RecordedOutcome(row[1], _applied.decode(row[2]), row[3])
 
 
-def from_recorded(name: str, recorded: Recorded) -> tuple[Any, ...]:
+def from_recorded(name: str, recorded: RecordedOutcome) -> tuple[Any, ...]:
     outcome = msgspec.msgpack.encode(recorded.outcome)
     return to_text(name), recorded.fingerprint, outcome, recorded.created_at
 

@@ -10,7 +10,7 @@ from skep.errors import Closed, SkepError
 from skep.model.name import Instant
 from skep.store.clock import Clock
 from skep.store.postgres.clock import DatabaseClock
-from skep.store.postgres.connections import Database, split_url
+from skep.store.postgres.connections import Connections, split_url
 from skep.store.postgres.lane import Lane
 from skep.store.postgres.migrate import apply
 from skep.store.postgres.orphan import check_ownerless
@@ -37,11 +37,11 @@ class Opening:
         self.clock: Clock = clock or self._told
         self._lane = Lane()
         self.lane = self._lane.number
-        self._database: Database | None = None
+        self._database: Connections | None = None
         self._opening = asyncio.Lock()
         self._closed = False
 
-    async def _db(self) -> Database:
+    async def _db(self) -> Connections:
         """The database, opened."""
         if self._database is not None:
             return self._database
@@ -52,8 +52,8 @@ class Opening:
                 self._database = await self._open()
             return self._database
 
-    async def _open(self) -> Database:
-        database = Database(self._url)
+    async def _open(self) -> Connections:
+        database = Connections(self._url)
         try:
             await database.read(apply)
             await database.read(check_ownerless)
@@ -94,7 +94,7 @@ class Opening:
         if database is not None:
             await self._leave(database)
 
-    async def _leave(self, database: Database) -> None:
+    async def _leave(self, database: Connections) -> None:
         try:
             await database.write(self._lane.give_back)
         except SkepError as error:

@@ -10,7 +10,7 @@ import asyncpg
 from skep.errors import Invalid, OutcomeUnknown
 from skep.model.change import Applied, Change, Commit
 from skep.store.clock import Clock
-from skep.store.commit.evaluation import judge
+from skep.store.commit.evaluation import evaluate
 from skep.store.postgres.bulk_load import MovingRows
 from skep.store.postgres.commit.fast_path import Recent, write_at_once
 from skep.store.postgres.commit.read import look
@@ -55,7 +55,7 @@ class PostgresStore(MovingRows, OutboxRows):
             return None
         now = self.clock.now()
         lane = self._lane.number
-        round_, outcomes = judge(known, changes, lane=lane, now=now)
+        round_, outcomes = evaluate(known, changes, lane=lane, now=now)
         if not all(isinstance(outcome, Applied) for outcome in outcomes):
             # What memory refuses the database may know better.
             return None
@@ -75,7 +75,7 @@ class PostgresStore(MovingRows, OutboxRows):
         known = await look(connection, changes, self._lane)
         now = self._time(known.now, asked_at)
         lane = self._lane.number
-        round_, outcomes = judge(known, changes, lane=lane, now=now)
+        round_, outcomes = evaluate(known, changes, lane=lane, now=now)
         segments = round_.segments()
         await write(connection, round_, segments, known)
         spaces = [space for space, _ in round_.entries]

@@ -9,8 +9,8 @@ from skep.store.postgres.driver_errors import (
     DRIVER,
     LOST,
     RACES,
+    BrokenConnection,
     Raced,
-    Stale,
     not_written,
     perhaps_written,
 )
@@ -55,7 +55,7 @@ async def _begin(connection: asyncpg.Connection, *, pooled: bool) -> None:
         raise not_written(error) from error
     except LOST as error:
         connection.terminate()
-        raise Stale from error
+        raise BrokenConnection from error
     except asyncpg.PostgresError as error:
         # Such as a standby, which takes no transaction that writes: another may be the primary.
         connection.terminate()

@@ -12,10 +12,10 @@ from skep.model.dead_letter import DeadLetter
 from skep.model.entry import Entry
 from skep.model.name import Offset
 from skep.model.trace import TraceEvent
-from skep.store.bulk_load import Load, StoredOutcome
-from skep.store.commit.evaluation import Recorded
+from skep.store.bulk_load import BulkLoad, StoredOutcome
+from skep.store.commit.evaluation import RecordedOutcome
 from skep.store.rocksdb import keys
-from skep.store.rocksdb.catalogue import Group
+from skep.store.rocksdb.catalogue import GroupRecord
 from skep.store.rocksdb.dead_letter import LetterRows
 from skep.store.rocksdb.entry import EntryRows
 from skep.store.rocksdb.record_codec import Decoder, encode
@@ -23,18 +23,18 @@ from skep.store.rocksdb.retention import RemovingRows
 
 _event = Decoder(TraceEvent)
 _entry = Decoder(Entry)
-_recorded = Decoder(Recorded)
+_recorded = Decoder(RecordedOutcome)
 
 
 class MovingRows(RemovingRows, LetterRows, EntryRows):
-    async def load(self, load: Load) -> None:
+    async def load(self, load: BulkLoad) -> None:
         try:
             self._load_all(load)
         except StoreStalled:
             await self._outlast_stall(partial(self._load_all, load), patience=math.inf)
         await self._db.sync()
 
-    def _load_all(self, load: Load) -> None:
+    def _load_all(self, load: BulkLoad) -> None:
         self._number = max(self._number, load.reserved)
         batch = WriteBatch(raw_mode=True)
         self._load_log(batch, load)
@@ -47,7 +47,7 @@ class MovingRows(RemovingRows, LetterRows, EntryRows):
         for queue in load.queues:
             self._keep_queue(queue)
         for subscription in load.subscriptions:
-            self._keep_group(Group(subscription, subscription.group))
+            self._keep_group(GroupRecord(subscription, subscription.group))
 
     async def others(self) -> int:
         return 0  # the lock of the directory sees to it
@@ -86,7 +86,7 @@ class MovingRows(RemovingRows, LetterRows, EntryRows):
             if belongs:
                 yield event
 
-    def _load_log(self, batch: WriteBatch, load: Load) -> None:
+    def _load_log(self, batch: WriteBatch, load: BulkLoad) -> None:
         for queue in load.queues:
             batch.put(keys.queue_key(queue.number), encode(queue))
         for partition in load.partitions:
@@ -100,7 +100,7 @@ class MovingRows(RemovingRows, LetterRows, EntryRows):
         for place, position in load.heads.items():
             batch.put(keys.head_key(*place), keys.pack(position))
 
-    def _load_groups(self, batch: WriteBatch, load: Load) -> None:
+    def _load_groups(self, batch: WriteBatch, load: BulkLoad) -> None:
         for subscription in load.subscriptions:
             place = keys.subscription_key(subscription.queue, subscription.group)
             batch.put(place, encode(subscription))
@@ -113,12 +113,12 @@ class MovingRows(RemovingRows, LetterRows, EntryRows):
             batch.put(message, keys.pack(letter.number))
             batch.put(keys.dead_letter_key(letter.queue, letter.number), encode(letter))
 
-    def _load_rest(self, batch: WriteBatch, load: Load) -> None:
+    def _load_rest(self, batch: WriteBatch, load: BulkLoad) -> None:
         for number, removal in load.removals:
             batch.put(keys.removal_key(removal.queue, number), encode(removal))
         for name, fingerprint, outcome, created_at in load.outcomes:
             if self.recorded(name) is None:
-                recorded = Recorded(fingerprint, outcome, created_at)
+                recorded = RecordedOutcome(fingerprint, outcome, created_at)
                 batch.put(keys.outcome_key(name), encode(recorded))
                 batch.put(keys.outcome_age_key(created_at, name), b"")
         for entry in load.entries:

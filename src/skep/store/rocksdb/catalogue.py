@@ -36,7 +36,7 @@ RECENT = 10_000
 """Partitions written last that are kept in memory: those that are pushed to all the time."""
 
 
-class Group(NamedTuple):
+class GroupRecord(NamedTuple):
     """A group, and the name that its rows are stored under."""
 
     subscription: Subscription
@@ -53,9 +53,9 @@ class CatalogueRows(Rows):
             queue.number: queue
             for queue in (_queue(value) for _, value in self._db.scan(b"q", b"r"))
         }
-        self._groups: dict[int, dict[str, Group]] = {queue: {} for queue in self._queues}
+        self._groups: dict[int, dict[str, GroupRecord]] = {queue: {} for queue in self._queues}
         for key, value in self._db.scan(b"g", b"h"):
-            self._keep_group(Group(_subscription(value), key[9:].decode()))
+            self._keep_group(GroupRecord(_subscription(value), key[9:].decode()))
         self._starting: set[tuple[int, str]] = set()
         """Groups whose first states are being written, by queue and stored name."""
 
@@ -174,7 +174,7 @@ class CatalogueRows(Rows):
         queue, group = subscription.queue, subscription.group
         if queue not in self._queues or group in self._groups[queue]:
             return False
-        made = Group(subscription, self._free_name(queue, group))
+        made = GroupRecord(subscription, self._free_name(queue, group))
         self._starting.add((queue, made.stored))
         is_new = False
         try:
@@ -198,7 +198,7 @@ class CatalogueRows(Rows):
         is_taken = place in self._starting or place in self._removing_groups
         return f"{group}\x00{self.next_number()}" if is_taken else group
 
-    def _put_first_states(self, made: Group, states: Sequence[StoredConsumer]) -> None:
+    def _put_first_states(self, made: GroupRecord, states: Sequence[StoredConsumer]) -> None:
         queue = made.subscription.queue
         if queue in self._queues:
             batch = WriteBatch(raw_mode=True)
@@ -206,7 +206,7 @@ class CatalogueRows(Rows):
             self._put_states(batch, made, states)
             self._write(batch)
 
-    def _subscribe(self, made: Group, states: Sequence[StoredConsumer]) -> bool:
+    def _subscribe(self, made: GroupRecord, states: Sequence[StoredConsumer]) -> bool:
         queue, group = made.subscription.queue, made.subscription.group
         if queue not in self._queues or group in self._groups[queue]:
             return False
@@ -218,13 +218,13 @@ class CatalogueRows(Rows):
         self._keep_group(made)
         return True
 
-    def _keep_group(self, group: Group) -> None:
+    def _keep_group(self, group: GroupRecord) -> None:
         subscription = group.subscription
         if subscription.queue in self._queues:
             self._groups[subscription.queue][subscription.group] = group
 
     def _put_states(
-        self, batch: WriteBatch, group: Group, states: Sequence[StoredConsumer]
+        self, batch: WriteBatch, group: GroupRecord, states: Sequence[StoredConsumer]
     ) -> None:
         for number, _, state in states:
             key = keys.consumer_key(group.subscription.queue, number, group.stored)

@@ -14,14 +14,14 @@ from skep.store.clock import Clock, SystemClock
 from skep.store.protocol import Gauge
 from skep.store.rocksdb import keys
 from skep.store.rocksdb.database import Database
-from skep.store.single_server import Alone
+from skep.store.single_server import SingleServer
 
 FORMAT = b"1"
 
 T = TypeVar("T")
 
 
-class Rows(Alone):
+class Rows(SingleServer):
     """The base of the files that each hold one kind of rows; ``RocksStore`` is all of them.
 
     Everything is judged and written on the thread of the event loop, so reads between two

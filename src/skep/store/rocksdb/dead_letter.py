@@ -8,14 +8,14 @@ from rocksdict import WriteBatch
 from skep.model.change import GiveUp, IdempotencyKey, Outcome
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
 from skep.model.name import Instant, Offset
-from skep.store.commit.evaluation import Recorded, Round
+from skep.store.commit.evaluation import CommitRound, RecordedOutcome
 from skep.store.protocol import GivenUp
 from skep.store.rocksdb import keys
 from skep.store.rocksdb.context import Rows
 from skep.store.rocksdb.record_codec import Decoder, encode
 
 _letter = Decoder(DeadLetter)
-_recorded = Decoder(Recorded)
+_recorded = Decoder(RecordedOutcome)
 
 
 class LetterRows(Rows):
@@ -66,7 +66,7 @@ class LetterRows(Rows):
         number = self._db.get(message)
         return None if number is None else keys.unpack(number)
 
-    def recorded(self, key: str) -> Recorded | None:
+    def recorded(self, key: str) -> RecordedOutcome | None:
         value = self._db.get(keys.outcome_key(key))
         return None if value is None else _recorded(value)
 
@@ -78,7 +78,7 @@ class LetterRows(Rows):
         letters = (_letter(value) for _, value in self._db.scan(prefix, upper, backwards=True))
         return filter(which.matches, letters)
 
-    def _put_letters(self, batch: WriteBatch, round_: Round) -> None:
+    def _put_letters(self, batch: WriteBatch, round_: CommitRound) -> None:
         for (queue, number), letter in round_.removed.items():
             batch.delete(keys.dead_letter_key(queue, number))
             batch.delete(keys.dead_message_key(letter.partition, letter.offset, letter.group))

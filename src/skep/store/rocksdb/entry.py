@@ -6,7 +6,7 @@ from itertools import islice
 from rocksdict import WriteBatch
 
 from skep.model.entry import Entry
-from skep.store.commit.evaluation import Round
+from skep.store.commit.evaluation import CommitRound
 from skep.store.rocksdb import keys
 from skep.store.rocksdb.context import Rows
 from skep.store.rocksdb.record_codec import Decoder, encode
@@ -31,7 +31,7 @@ class EntryRows(Rows):
         value = self._db.get(keys.entry_key(space, key))
         return 0 if value is None else _entry(value).version
 
-    def _put_entries(self, batch: WriteBatch, round_: Round) -> None:
+    def _put_entries(self, batch: WriteBatch, round_: CommitRound) -> None:
         for (space, key), entry in round_.entries.items():
             if entry is None:
                 batch.delete(keys.entry_key(space, key))

@@ -87,7 +87,7 @@ def decode(key: bytes, value: bytes) -> Segment:
     )
 
 
-class Column(Sequence[T], Generic[T]):
+class BufferColumn(Sequence[T], Generic[T]):
     """A column over the segment's own buffer; an entry is made when it is asked for."""
 
     __slots__ = ("_base", "_buffer", "_ends")
@@ -131,14 +131,14 @@ class Column(Sequence[T], Generic[T]):
         raise NotImplementedError
 
 
-class BytesColumn(Column[bytes]):
+class BytesColumn(BufferColumn[bytes]):
     __slots__ = ()
 
     def _entry(self, start: int, stop: int) -> bytes:
         return self._buffer[self._base + start : self._base + stop]
 
 
-class TextColumn(Column[str | None]):
+class TextColumn(BufferColumn[str | None]):
     __slots__ = ()
 
     def _entry(self, start: int, stop: int) -> str | None:

@@ -11,7 +11,7 @@ from skep.errors import StoreStalled
 from skep.model.change import Change, Commit
 from skep.model.queue import Partition
 from skep.model.segment import Segment
-from skep.store.commit.evaluation import Round, judge
+from skep.store.commit.evaluation import CommitRound, evaluate
 from skep.store.protocol import StoreStats
 from skep.store.rocksdb import keys
 from skep.store.rocksdb.bulk_load import MovingRows
@@ -32,7 +32,7 @@ class RocksStore(MovingRows):
 
     def _apply(self, changes: Sequence[Change]) -> tuple[Commit, bool]:
         self._db.check()
-        round_, outcomes = judge(self, changes, lane=self.lane, now=self.clock.now())
+        round_, outcomes = evaluate(self, changes, lane=self.lane, now=self.clock.now())
         segments, partitions = round_.segments(), round_.partitions()
         batch = self._batch_of(round_, segments, partitions)
         if batch.is_empty():
@@ -53,7 +53,7 @@ class RocksStore(MovingRows):
         self._db.close()
 
     def _batch_of(
-        self, round_: Round, segments: list[Segment], partitions: list[Partition]
+        self, round_: CommitRound, segments: list[Segment], partitions: list[Partition]
     ) -> WriteBatch:
         batch = WriteBatch(raw_mode=True)
         for segment in segments:

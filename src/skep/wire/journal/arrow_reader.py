@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from skep.errors import Invalid, TooLarge
-from skep.model.sink import Rows
+from skep.model.sink import StagedRows
 
 MEDIA_TYPE = "application/vnd.apache.arrow.stream"
 _END = b"\xff\xff\xff\xff\0\0\0\0"
@@ -29,7 +29,7 @@ _TEXT = ("string", "large_string")
 _BINARY = ("binary", "large_binary")
 
 
-def to_rows(body: bytes, *, most: int) -> Rows:
+def to_rows(body: bytes, *, most: int) -> StagedRows:
     """Up to ``most`` rows of a stream; ``payload`` is required, and no column is known but ours.
 
     What is decoded is not larger than the stream itself.
@@ -49,7 +49,7 @@ def to_rows(body: bytes, *, most: int) -> Rows:
     for batch in batches:
         for name, column in zip(schema.names, batch.columns, strict=True):
             columns[_COLUMNS[name]] += _values(pa, name, column)
-    return Rows(**columns)
+    return StagedRows(**columns)
 
 
 def _read(pa: Any, body: bytes) -> tuple[Any, list[Any]]:

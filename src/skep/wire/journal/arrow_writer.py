@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from skep.errors import Invalid
 from skep.model.address import message_text
-from skep.model.journal import Lanes, Range, Run, Step
+from skep.model.journal import Lanes, MessageRun, Range, Step
 from skep.wire.body import encode
 from skep.wire.journal.journal import ReadBody
 
@@ -50,10 +50,10 @@ _GROUPS = ((0, 8), (9, 13), (14, 18), (19, 23), (24, 36))
 """Where the digits of a UUID stand in its text."""
 
 
-class Batch:
+class ArrowBatch:
     """The messages of some runs of a queue as columns, made as they are asked for."""
 
-    def __init__(self, queue: str, runs: Sequence[Run], payload: pa.DataType) -> None:
+    def __init__(self, queue: str, runs: Sequence[MessageRun], payload: pa.DataType) -> None:
         self._queue = queue
         self._runs = runs
         self._payload = payload
@@ -296,11 +296,11 @@ class Writer:
             self._write([], left, missing)
         return self._out.take()
 
-    def _write(self, runs: Sequence[Run], lanes: Lanes, missing: list[Range]) -> None:
+    def _write(self, runs: Sequence[MessageRun], lanes: Lanes, missing: list[Range]) -> None:
         self._tell(runs, {"lanes": lanes, "missing": missing})
 
-    def _tell(self, runs: Sequence[Run], told: dict[str, object]) -> None:
-        batch = Batch(self._body.queue, runs, self._payload).columns(self._schema)
+    def _tell(self, runs: Sequence[MessageRun], told: dict[str, object]) -> None:
+        batch = ArrowBatch(self._body.queue, runs, self._payload).columns(self._schema)
         self._stream.write_batch(batch, custom_metadata={"skep": encode(told)})
 
     def fail(self, reason: str, status: int, *, again: bool) -> Iterator[bytes]:
@@ -343,9 +343,9 @@ class _Out(io.RawIOBase):
         yield b"".join(near)
 
 
-def _portions(runs: Sequence[Run], rows: int) -> Iterator[Sequence[Run]]:
+def _portions(runs: Sequence[MessageRun], rows: int) -> Iterator[Sequence[MessageRun]]:
     """Runs together that have about so many rows."""
-    portion: list[Run] = []
+    portion: list[MessageRun] = []
     count = 0
     for run in runs:
         portion.append(run)

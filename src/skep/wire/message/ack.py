@@ -101,7 +101,7 @@ class DeadMessage(Body, frozen=True, kw_only=True):
     offset: int
 
 
-class Settled(Body, frozen=True, kw_only=True):
+class SettleResponse(Body, frozen=True, kw_only=True):
     """What settling did. ``retryAt`` is when messages that all failed come again; ``released``
     says that nothing of the lease is held any more."""
 
@@ -164,8 +164,8 @@ def to_settle_body(status: Status, error: str) -> SettleBody:
     return SettleBody(status=WIRE_STATUS[status], error=check_text("error", error) or None)
 
 
-def to_settled(settlement: Settlement) -> Settled:
-    return Settled(
+def to_settled(settlement: Settlement) -> SettleResponse:
+    return SettleResponse(
         completed=settlement.completed,
         given_up=[
             DeadMessage(partition_id=partition_id(number), offset=offset)
@@ -176,7 +176,7 @@ def to_settled(settlement: Settlement) -> Settled:
     )
 
 
-def from_settled(settled: Settled) -> Settlement:
+def from_settled(settled: SettleResponse) -> Settlement:
     return Settlement(
         completed=settled.completed,
         given_up=tuple((partition_of(dead.partition_id), dead.offset) for dead in settled.given_up),

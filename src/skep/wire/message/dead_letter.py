@@ -56,7 +56,7 @@ class WireLetter(Body, frozen=True, kw_only=True):
     failed_at: datetime
 
 
-class Letters(Body, frozen=True, kw_only=True):
+class DeadLetterPage(Body, frozen=True, kw_only=True):
     """Newest first; ``total`` counts the letters of all pages."""
 
     messages: list[WireLetter]

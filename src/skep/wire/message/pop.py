@@ -74,7 +74,7 @@ class PausedAnswer(Body, frozen=True, kw_only=True):
     paused: bool = True
 
 
-class Popping(msgspec.Struct, frozen=True, kw_only=True):
+class PopParameters(msgspec.Struct, frozen=True, kw_only=True):
     """What a client asks for, in the words of the broker."""
 
     queue: str | None

@@ -40,7 +40,7 @@ class TraceBody(Body, frozen=True, kw_only=True):
     worker_id: str | None = None
 
 
-class Recorded(Body, frozen=True, kw_only=True):
+class TraceEventRecorded(Body, frozen=True, kw_only=True):
     success: bool = True
     trace_id: str
     created_at: datetime

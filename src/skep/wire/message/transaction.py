@@ -12,7 +12,13 @@ from skep.model.message import Draft, Receipt
 from skep.model.name import DEFAULT_PARTITION
 from skep.model.operation import Ack, Extend, Operation, Push, Settlement, Transaction
 from skep.wire.body import LIST, Body
-from skep.wire.message.ack import Settled, WireStatus, WireVerdict, from_settled, from_verdicts
+from skep.wire.message.ack import (
+    SettleResponse,
+    WireStatus,
+    WireVerdict,
+    from_settled,
+    from_verdicts,
+)
 from skep.wire.message.pop import chosen_id
 from skep.wire.message.push import PushItem, check_drafts, from_drafts
 from skep.wire.payload import Encoding, empty
@@ -81,7 +87,7 @@ class OperationResult(Body, frozen=True, kw_only=True, omit_defaults=True):
     status: str | None = None
     completed: int | None = None
     dlq: bool | None = None
-    settlement: Settled | None = None
+    settlement: SettleResponse | None = None
     """What a settle operation did; a repetition does not know it."""
 
 

@@ -193,7 +193,7 @@ class LatencyRow(Body, frozen=True, kw_only=True):
     buckets: list[tuple[float, int]]
 
 
-class Latencies(Body, frozen=True, kw_only=True):
+class LatenciesResponse(Body, frozen=True, kw_only=True):
     """The minutes of all servers together, the oldest first; ``next`` is the ``from`` of the page
     that follows."""
 

@@ -8,7 +8,7 @@ from skep.wire.body import Body
 from skep.wire.stats.analytics import Usage
 
 
-class Health(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class HealthResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the server can do its work: also whether its store takes writes."""
 
     status: Literal["healthy", "unhealthy"]
@@ -26,7 +26,7 @@ class Alive(Body, frozen=True, kw_only=True):
     status: Literal["alive"] = "alive"
 
 
-class Ready(Body, frozen=True, kw_only=True, omit_defaults=True):
+class ReadyResponse(Body, frozen=True, kw_only=True, omit_defaults=True):
     status: Literal["ready", "not ready"]
     error: str | None = None
 

@@ -143,7 +143,7 @@ class Throughput(Body, frozen=True, kw_only=True):
     processed_per_second: float
 
 
-class Overview(Body, frozen=True, kw_only=True):
+class ResourceOverview(Body, frozen=True, kw_only=True):
     """``statsAge`` is 0: the numbers are those of this moment."""
 
     queues: int

@@ -58,7 +58,7 @@ class StatusErrors(Body, frozen=True, kw_only=True):
     dlq_count: int
 
 
-class Status(Body, frozen=True, kw_only=True):
+class StatusResponse(Body, frozen=True, kw_only=True):
     time_range: TimeRange
     bucket_minutes: int
     point_count: int

@@ -16,10 +16,10 @@ from skep.model.change import Append, Change, ConsumerUpdate
 from skep.model.consumer import Consumer
 from skep.model.queue import Partition, Subscription
 from skep.model.segment import Segment
-from skep.store.commit.evaluation import Round
+from skep.store.commit.evaluation import CommitRound
 from skep.store.postgres import rows
 from skep.store.postgres.commit.needs import Needs
-from skep.store.postgres.commit.snapshot import Known
+from skep.store.postgres.commit.snapshot import CommitSnapshot
 from skep.store.postgres.driver_errors import (
     LOST,
     RACES,
@@ -63,7 +63,9 @@ class Recent:
         self._subscriptions = Lately[tuple[int, str], Subscription]()
         self._heads: dict[int, int] = {}
 
-    def learn(self, round_: Round, subscriptions: Mapping[tuple[int, str], Subscription]) -> None:
+    def learn(
+        self, round_: CommitRound, subscriptions: Mapping[tuple[int, str], Subscription]
+    ) -> None:
         """Keep what has just been committed."""
         self._partitions.put((each.number, each) for each in round_.partitions())
         self._consumers.put(round_.consumers.items())
@@ -76,11 +78,11 @@ class Recent:
         self._subscriptions.clear()
         self._heads.clear()
 
-    def known(self, changes: Sequence[Change]) -> Known | None:
+    def known(self, changes: Sequence[Change]) -> CommitSnapshot | None:
         """What is needed to judge the changes, if they are small and all of it is kept."""
         if not all(map(_is_plain, changes)):
             return None
-        known = Known(Needs(changes))
+        known = CommitSnapshot(Needs(changes))
         messages = 0
         for change in changes:
             # Whether memory is right about these is for the statement to find out.
@@ -94,7 +96,7 @@ class Recent:
                     return None
         return known if messages <= SMALL and (messages or known.consumers) else None
 
-    def _knows_end(self, known: Known, append: Append) -> bool:
+    def _knows_end(self, known: CommitSnapshot, append: Append) -> bool:
         partition = self._partitions.get(append.partition)
         if partition is None or partition.queue not in self._heads:
             return False
@@ -102,7 +104,7 @@ class Recent:
         known.heads[partition.queue] = self._heads[partition.queue]
         return True
 
-    def _knows_state(self, known: Known, update: ConsumerUpdate) -> bool:
+    def _knows_state(self, known: CommitSnapshot, update: ConsumerUpdate) -> bool:
         place, group = (update.queue, update.partition, update.group), (update.queue, update.group)
         state, subscription = self._consumers.get(place), self._subscriptions.get(group)
         if state is None or subscription is None:
@@ -128,9 +130,9 @@ def _is_plain(change: Change) -> bool:
 
 async def write_at_once(
     connection: asyncpg.Connection,
-    round_: Round,
+    round_: CommitRound,
     segments: list[Segment],
-    known: Known,
+    known: CommitSnapshot,
     lane: Lane,
     told: bytes,
 ) -> int | None:
@@ -169,7 +171,9 @@ async def write_at_once(
     return number
 
 
-def _appended(round_: Round, segments: list[Segment], known: Known) -> tuple[list[Any], ...]:
+def _appended(
+    round_: CommitRound, segments: list[Segment], known: CommitSnapshot
+) -> tuple[list[Any], ...]:
     """What the statement takes of pushes: partitions and heads as they were, and segments."""
     before = [
         known.partitions[each.queue, each.number]
@@ -185,7 +189,7 @@ def _appended(round_: Round, segments: list[Segment], known: Known) -> tuple[lis
     )
 
 
-def _moved(round_: Round, known: Known) -> tuple[list[Any], ...]:
+def _moved(round_: CommitRound, known: CommitSnapshot) -> tuple[list[Any], ...]:
     """What it takes of pops and acks: states as they were, the leases that must be live, their
     subscriptions, and states as they are."""
     replaced = sorted(round_.consumers.items())
@@ -211,7 +215,7 @@ def _moved(round_: Round, known: Known) -> tuple[list[Any], ...]:
     )
 
 
-def _based_on(known: Known) -> tuple[list[Any], ...]:
+def _based_on(known: CommitSnapshot) -> tuple[list[Any], ...]:
     """Configurations that must be current, and entries that must not exist."""
     absent = known.needs.based_on
     return (

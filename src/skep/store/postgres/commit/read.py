@@ -11,15 +11,17 @@ from skep.model.name import MAX_NUMBER
 from skep.model.queue import Partition
 from skep.store.postgres import rows
 from skep.store.postgres.commit.needs import Needs
-from skep.store.postgres.commit.snapshot import Known
+from skep.store.postgres.commit.snapshot import CommitSnapshot
 from skep.store.postgres.lane import Lane
 from skep.store.postgres.nul_text import from_text, hash_of, to_text
 from skep.store.postgres.sql import QUERIES
 
 
-async def look(connection: asyncpg.Connection, changes: Sequence[Change], lane: Lane) -> Known:
+async def look(
+    connection: asyncpg.Connection, changes: Sequence[Change], lane: Lane
+) -> CommitSnapshot:
     needs = Needs(changes)
-    known = Known(needs)
+    known = CommitSnapshot(needs)
     if needs.partitions:
         await _lock_partitions(connection, known, lane)
     if needs.places:
@@ -37,7 +39,7 @@ async def look(connection: asyncpg.Connection, changes: Sequence[Change], lane: 
     return known
 
 
-async def _look_beside(connection: asyncpg.Connection, known: Known) -> None:
+async def _look_beside(connection: asyncpg.Connection, known: CommitSnapshot) -> None:
     """What goes with a change besides messages and cursors."""
     needs = known.needs
     if needs.letters or needs.given_up:
@@ -53,7 +55,9 @@ async def _look_beside(connection: asyncpg.Connection, known: Known) -> None:
     await _look_at_queues(connection, known)
 
 
-async def _lock_partitions(connection: asyncpg.Connection, known: Known, lane: Lane) -> None:
+async def _lock_partitions(
+    connection: asyncpg.Connection, known: CommitSnapshot, lane: Lane
+) -> None:
     asked = _in_range(known.needs.partitions)
     entries = sorted(known.needs.based_on)
     arguments = asked, [at.space for at in entries], [hash_of(at.key) for at in entries]
@@ -73,7 +77,7 @@ async def _lock_partitions(connection: asyncpg.Connection, known: Known, lane: L
     await lane.renew(connection)
 
 
-async def _look_at_consumers(connection: asyncpg.Connection, known: Known) -> None:
+async def _look_at_consumers(connection: asyncpg.Connection, known: CommitSnapshot) -> None:
     asked = sorted(place for place in known.needs.places if place[2] <= MAX_NUMBER)
     for row in await connection.fetch(QUERIES["look_at_consumers"], *_turn(asked)):
         queue, group, partition = row[:3]
@@ -92,7 +96,7 @@ async def _look_at_consumers(connection: asyncpg.Connection, known: Known) -> No
             known.queue_versions[queue] = row[27]
 
 
-async def _find_transaction_ids(connection: asyncpg.Connection, known: Known) -> None:
+async def _find_transaction_ids(connection: asyncpg.Connection, known: CommitSnapshot) -> None:
     asked = sorted(
         (partition, each)
         for partition, hashes in known.needs.hashes.items()
@@ -102,7 +106,7 @@ async def _find_transaction_ids(connection: asyncpg.Connection, known: Known) ->
         known.offsets[row[0], row[1]] = row[2]
 
 
-async def _read_segments(connection: asyncpg.Connection, known: Known) -> None:
+async def _read_segments(connection: asyncpg.Connection, known: CommitSnapshot) -> None:
     asked = _turn(sorted(known.needs.messages))
     for row in await connection.fetch(QUERIES["segments_holding"], *asked):
         try:
@@ -111,7 +115,7 @@ async def _read_segments(connection: asyncpg.Connection, known: Known) -> None:
             known.damaged.setdefault(row[0], []).append((row[1], row[1] + row[5], error))
 
 
-async def _lock_letters(connection: asyncpg.Connection, known: Known) -> None:
+async def _lock_letters(connection: asyncpg.Connection, known: CommitSnapshot) -> None:
     needs = known.needs
     if needs.letters:
         asked = _turn(sorted(needs.letters))
@@ -124,18 +128,18 @@ async def _lock_letters(connection: asyncpg.Connection, known: Known) -> None:
             known.letters_of[row[0], row[1], row[2]] = row[3]
 
 
-async def _find_outcomes(connection: asyncpg.Connection, known: Known) -> None:
+async def _find_outcomes(connection: asyncpg.Connection, known: CommitSnapshot) -> None:
     keys = [to_text(key) for key in known.needs.keys]
     for row in await connection.fetch(QUERIES["recorded_outcomes"], keys):
         known.outcomes[from_text(row[0])] = rows.to_recorded(row)
 
 
-async def _lock_outbox(connection: asyncpg.Connection, known: Known) -> None:
+async def _lock_outbox(connection: asyncpg.Connection, known: CommitSnapshot) -> None:
     asked = _in_range(known.needs.outbox)
     known.outbox = {row[0] for row in await connection.fetch(QUERIES["lock_outbox"], asked)}
 
 
-async def _look_at_entries(connection: asyncpg.Connection, known: Known) -> None:
+async def _look_at_entries(connection: asyncpg.Connection, known: CommitSnapshot) -> None:
     """Read entries that changes were decided on, unless they came with the partitions.
 
     Those that exist are locked, and read again: they are not to change before the commit.
@@ -157,7 +161,9 @@ async def _look_at_entries(connection: asyncpg.Connection, known: Known) -> None
             known.entries[by_hash[row[0], row[1]]] = row[2]
 
 
-def _note_entries(known: Known, entries: Sequence[EntryVersion], versions: Sequence[int]) -> None:
+def _note_entries(
+    known: CommitSnapshot, entries: Sequence[EntryVersion], versions: Sequence[int]
+) -> None:
     known.entries |= {
         (at.space, at.key): version
         for at, version in zip(entries, versions, strict=True)
@@ -165,7 +171,7 @@ def _note_entries(known: Known, entries: Sequence[EntryVersion], versions: Seque
     }
 
 
-async def _look_at_queues(connection: asyncpg.Connection, known: Known) -> None:
+async def _look_at_queues(connection: asyncpg.Connection, known: CommitSnapshot) -> None:
     """Versions of configurations that did not come with partitions; how much was pushed."""
     if queues := known.needs.queues.difference(known.queue_versions):
         for row in await connection.fetch(QUERIES["queue_versions"], _in_range(queues)):
@@ -177,7 +183,7 @@ async def _look_at_queues(connection: asyncpg.Connection, known: Known) -> None:
             known.totals[row[0]] = row[1]
 
 
-async def _lock_entries(connection: asyncpg.Connection, known: Known) -> None:
+async def _lock_entries(connection: asyncpg.Connection, known: CommitSnapshot) -> None:
     by_hash = {(space, hash_of(key)): (space, key) for space, key in known.needs.entries}
     asked = _turn(sorted(by_hash))
     for row in await connection.fetch(QUERIES["lock_entries"], *asked):

@@ -9,11 +9,11 @@ from skep.model.dead_letter import DeadLetter
 from skep.model.name import Instant, Offset
 from skep.model.queue import Partition, Subscription
 from skep.model.segment import Segment
-from skep.store.commit.evaluation import Recorded
+from skep.store.commit.evaluation import RecordedOutcome
 from skep.store.postgres.commit.needs import Needs
 
 
-class Known:
+class CommitSnapshot:
     """A view for ``judge``. It is filled before, because a round does not wait for a database."""
 
     def __init__(self, needs: Needs) -> None:
@@ -31,7 +31,7 @@ class Known:
         self.damaged: dict[int, list[tuple[Offset, Offset, Corrupted]]] = {}
         self.dead_letters: dict[tuple[int, int], DeadLetter] = {}
         self.letters_of: dict[tuple[int, Offset, str], int] = {}
-        self.outcomes: dict[str, Recorded] = {}
+        self.outcomes: dict[str, RecordedOutcome] = {}
         self.entries: dict[tuple[str, str], int] = {}
         """The versions of those that are there."""
         self.outbox: set[int] = set()
@@ -66,7 +66,7 @@ class Known:
     def letter_of(self, letter: GiveUp) -> int | None:
         return self.letters_of.get((letter.partition, letter.offset, letter.group))
 
-    def recorded(self, key: str) -> Recorded | None:
+    def recorded(self, key: str) -> RecordedOutcome | None:
         return self.outcomes.get(key)
 
     def entry_version(self, space: str, key: str) -> int:

@@ -8,9 +8,9 @@ import asyncpg
 from skep.model.name import Offset
 from skep.model.segment import Segment
 from skep.model.trace import TraceEvent
-from skep.store.commit.evaluation import Round
+from skep.store.commit.evaluation import CommitRound
 from skep.store.postgres import rows
-from skep.store.postgres.commit.snapshot import Known
+from skep.store.postgres.commit.snapshot import CommitSnapshot
 from skep.store.postgres.driver_errors import Raced
 from skep.store.postgres.nul_text import hash_of, to_text
 from skep.store.postgres.sql import QUERIES
@@ -20,7 +20,10 @@ _STEP = 10_000
 
 
 async def write(
-    connection: asyncpg.Connection, round_: Round, segments: list[Segment], known: Known
+    connection: asyncpg.Connection,
+    round_: CommitRound,
+    segments: list[Segment],
+    known: CommitSnapshot,
 ) -> None:
     if segments:
         await copy_segments(connection, segments)
@@ -58,7 +61,9 @@ async def copy_segments(connection: asyncpg.Connection, segments: list[Segment])
     )
 
 
-async def _put_transaction_ids(connection: asyncpg.Connection, round_: Round, known: Known) -> None:
+async def _put_transaction_ids(
+    connection: asyncpg.Connection, round_: CommitRound, known: CommitSnapshot
+) -> None:
     hashes = known.needs.hashes
     # In the order of the index: what lies together there is written together.
     made = sorted(
@@ -83,7 +88,9 @@ async def copy_ids(
     )
 
 
-async def _put_consumers(connection: asyncpg.Connection, round_: Round, known: Known) -> None:
+async def _put_consumers(
+    connection: asyncpg.Connection, round_: CommitRound, known: CommitSnapshot
+) -> None:
     old, replaced, new = [], [], []
     for (queue, partition, group), state in sorted(round_.consumers.items()):
         subscription = known.subscriptions[queue, group].id
@@ -114,7 +121,7 @@ async def insert_consumers(connection: asyncpg.Connection, new: Sequence[Sequenc
             raise Raced("a consumer's row was made by another server")
 
 
-async def _put_letters(connection: asyncpg.Connection, round_: Round) -> None:
+async def _put_letters(connection: asyncpg.Connection, round_: CommitRound) -> None:
     gone = {*round_.removed, *round_.replaced}
     await put(connection, "delete_dead_letters", sorted(gone))
     made = [rows.from_letter(letter) for letter in round_.dead_letters.values()]
@@ -132,7 +139,9 @@ async def put_events(connection: asyncpg.Connection, events: Sequence[TraceEvent
     await put(connection, "put_trace_names", named)
 
 
-async def _put_entries(connection: asyncpg.Connection, round_: Round, known: Known) -> None:
+async def _put_entries(
+    connection: asyncpg.Connection, round_: CommitRound, known: CommitSnapshot
+) -> None:
     gone: list[tuple[str, bytes]] = []
     kept: list[tuple[Any, ...]] = []
     new: list[tuple[Any, ...]] = []
