@@ -47,7 +47,7 @@ async def stage(
 ) -> Stage:
     """Stage chunks for the queue orders; returns what a task would tell of it."""
     for number, chunk in enumerate(chunks):
-        assert await queue.staging.stage(app, version, name, number, chunk, queue="orders") == len(
+        assert await queue.sink.stage(app, version, name, number, chunk, queue="orders") == len(
             chunk
         )
     return Stage(stage=name, chunks=len(chunks), rows=sum(map(len, chunks)))
@@ -56,7 +56,7 @@ async def stage(
 async def commit(
     queue: Broker, *stages: Stage, version: int | None = 0, app: str = APP
 ) -> Published:
-    return await queue.staging.commit(app, version, stages)
+    return await queue.sink.commit(app, version, stages)
 
 
 def published(count: int) -> Published:

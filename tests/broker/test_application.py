@@ -15,7 +15,7 @@ DONE = Stage(stage="s", chunks=1, rows=1)
 
 
 async def stage_as(queue: Broker, owner: str | None, version: int | None = 0) -> None:
-    await queue.staging.stage(APP, version, "s", 0, numbers(0, 1), queue="orders", owner=owner)
+    await queue.sink.stage(APP, version, "s", 0, numbers(0, 1), queue="orders", owner=owner)
 
 
 @pytest.mark.parametrize("version", [0, None])
@@ -28,26 +28,26 @@ async def test_an_application_belongs_to_who_first_staged_under_its_name(
         with pytest.raises(Forbidden, match=r"query-1.*belongs to another"):
             await stage_as(queue, owner, version)
         with pytest.raises(Forbidden):
-            await queue.staging.commit(APP, version, [DONE], owner=owner)
+            await queue.sink.commit(APP, version, [DONE], owner=owner)
         with pytest.raises(Forbidden):
-            await queue.staging.commit(APP, version, [], owner=owner)
+            await queue.sink.commit(APP, version, [], owner=owner)
         with pytest.raises(Forbidden):
-            await queue.staging.abort(APP, version, [DONE], owner=owner)
+            await queue.sink.abort(APP, version, [DONE], owner=owner)
 
-    assert await queue.staging.last_version(APP) is None
-    assert await queue.staging.commit(APP, version, [DONE], owner="ann") == published(1)
+    assert await queue.sink.last_version(APP) is None
+    assert await queue.sink.commit(APP, version, [DONE], owner="ann") == published(1)
     assert await payloads(queue) == [b"0"]
 
 
 async def test_an_application_belongs_to_who_first_committed_a_version_without_rows(
     queue: Broker,
 ) -> None:
-    await queue.staging.commit(APP, 1, [], owner="ann")
+    await queue.sink.commit(APP, 1, [], owner="ann")
 
     with pytest.raises(Forbidden):
-        await queue.staging.commit(APP, 2, [], owner="bob")
+        await queue.sink.commit(APP, 2, [], owner="bob")
 
-    assert not (await queue.staging.commit(APP, 2, [], owner="ann")).duplicate
+    assert not (await queue.sink.commit(APP, 2, [], owner="ann")).duplicate
 
 
 @pytest.mark.parametrize(("first", "second"), [(5, None), (None, 5)])
@@ -59,31 +59,31 @@ async def test_the_owner_is_the_same_with_versions_and_without(
     with pytest.raises(Forbidden):
         await stage_as(queue, "bob", second)
     with pytest.raises(Forbidden):
-        await queue.staging.commit(APP, second, [], owner="bob")
+        await queue.sink.commit(APP, second, [], owner="bob")
     with pytest.raises(Forbidden):
-        await queue.staging.abort(APP, second, [DONE], owner="bob")
+        await queue.sink.abort(APP, second, [DONE], owner="bob")
 
     for version in (first, second):
         await stage_as(queue, "ann", version)
-        assert await queue.staging.commit(APP, version, [DONE], owner="ann") == published(1)
+        assert await queue.sink.commit(APP, version, [DONE], owner="ann") == published(1)
 
 
 @pytest.mark.parametrize(("first", "second"), [(5, None), (None, 5)])
 async def test_who_first_committed_is_the_owner_with_versions_and_without(
     queue: Broker, first: int | None, second: int | None
 ) -> None:
-    await queue.staging.commit(APP, first, [], owner="ann")
+    await queue.sink.commit(APP, first, [], owner="ann")
 
     with pytest.raises(Forbidden):
         await stage_as(queue, "bob", second)
     with pytest.raises(Forbidden):
-        await queue.staging.commit(APP, second, [], owner="bob")
+        await queue.sink.commit(APP, second, [], owner="bob")
 
 
 async def test_of_a_version_and_a_batch_committed_at_once_one_has_the_owner(queue: Broker) -> None:
     tries = await asyncio.gather(
-        queue.staging.commit(APP, 5, [], owner="ann"),
-        queue.staging.commit(APP, None, [], owner="bob"),
+        queue.sink.commit(APP, 5, [], owner="ann"),
+        queue.sink.commit(APP, None, [], owner="bob"),
         return_exceptions=True,
     )
 
@@ -93,7 +93,7 @@ async def test_of_a_version_and_a_batch_committed_at_once_one_has_the_owner(queu
 async def test_a_batch_keeps_its_owner_as_long_as_it_may_be_repeated(
     queue: Broker, clock: ManualClock
 ) -> None:
-    await queue.staging.commit(APP, None, [], owner="ann")
+    await queue.sink.commit(APP, None, [], owner="ann")
     clock.advance(7 * DAY - 1)
     await queue.sweep()
     with pytest.raises(Forbidden):
@@ -125,28 +125,28 @@ async def test_an_application_of_nobody_is_of_the_first_principal_who_stages(
         await stage_as(queue, None, 1)
     with pytest.raises(Forbidden):
         await stage_as(queue, "bob", 1)
-    assert await queue.staging.commit(APP, 1, [DONE], owner="ann") == published(1)
+    assert await queue.sink.commit(APP, 1, [DONE], owner="ann") == published(1)
 
 
 @pytest.mark.parametrize("version", [0, None])
 async def test_an_application_that_was_reset_belongs_to_nobody(
     queue: Broker, version: int | None
 ) -> None:
-    await queue.staging.commit(APP, version, [], owner="ann")
+    await queue.sink.commit(APP, version, [], owner="ann")
 
-    await queue.staging.reset(APP)
+    await queue.sink.reset(APP)
 
     await stage_as(queue, "bob", version)
-    assert await queue.staging.commit(APP, version, [DONE], owner="bob") == published(1)
+    assert await queue.sink.commit(APP, version, [DONE], owner="bob") == published(1)
 
 
 async def test_a_name_under_which_nothing_was_committed_can_be_reset(queue: Broker) -> None:
     await stage_as(queue, "ann")
 
-    assert await queue.staging.reset(APP) is None
+    assert await queue.sink.reset(APP) is None
 
     await stage_as(queue, "bob")
-    assert await queue.staging.commit(APP, 0, [DONE], owner="bob") == published(1)
+    assert await queue.sink.commit(APP, 0, [DONE], owner="bob") == published(1)
 
 
 async def test_who_staged_and_never_committed_owns_the_name_for_a_day(
@@ -193,7 +193,7 @@ async def test_a_version_that_is_too_far_ahead_is_refused(queue: Broker) -> None
         with pytest.raises(Conflict, match=rf"'query-1' cannot commit version {ahead} after .* 7"):
             await commit(queue, *stages, version=ahead)
 
-    assert await queue.staging.last_version(APP) == 7
+    assert await queue.sink.last_version(APP) == 7
 
 
 async def test_a_version_without_rows_is_the_next_one_or_the_first(queue: Broker) -> None:
@@ -208,5 +208,5 @@ async def test_a_first_version_leaves_room_for_others(queue: Broker) -> None:
     with pytest.raises(Conflict, match="the first version is at most"):
         await commit(queue, version=1 << 62)
 
-    assert await queue.staging.last_version(APP) is None
+    assert await queue.sink.last_version(APP) is None
     assert await commit(queue, version=1 << 53) == published(0)

@@ -44,7 +44,7 @@ async def wait_for_more(queue: Broker, after: Position, wait_ms: int) -> "asynci
     task = await start(heads(queue, after=after, wait_ms=wait_ms))
 
     async def is_parked() -> bool:
-        return bool(queue._catalogue.waiting.count())
+        return bool(queue._parts.catalogue.waiters.count())
 
     await until(is_parked)
     return task
@@ -61,7 +61,7 @@ async def read(
     number = (await queue.queues.get(name)).number
     runs: list[MessageRun] = []
     missing: list[Range] = []
-    async for step in await queue.journal_reading.read(name, number, wanted, some):
+    async for step in await queue.journal.read(name, number, wanted, some):
         runs += step.runs
         missing += step.missing
     return runs, missing
@@ -305,7 +305,7 @@ async def push_large(queue: Broker) -> None:
 async def steps_of(queue: Broker) -> list[Step]:
     """How a queue is read."""
     number, wanted = (await queue.queues.get("orders")).number, ranges(await heads(queue))
-    steps = await queue.journal_reading.read("orders", number, wanted, EVERYTHING)
+    steps = await queue.journal.read("orders", number, wanted, EVERYTHING)
     return [step async for step in steps]
 
 
@@ -415,7 +415,7 @@ async def test_a_queue_that_was_made_anew_is_not_read_by_its_old_number(queue: B
     await queue.push("orders", drafts(1))
 
     with pytest.raises(PositionMismatch):
-        await queue.journal_reading.read("orders", number, ranges(old), EVERYTHING)
+        await queue.journal.read("orders", number, ranges(old), EVERYTHING)
     with pytest.raises(PositionMismatch):
         await heads(queue, after=old)
 
@@ -447,7 +447,7 @@ async def test_an_encrypted_queue_is_not_read_without_the_key(
 
 
 async def begin(queue: Broker, start: Any, group: str = "archive") -> Position:
-    position, _ = await queue.readers.begin(group, ORDERS, start, everybody)
+    position, _ = await queue.reader_groups.begin(group, ORDERS, start, everybody)
     return position
 
 
@@ -461,7 +461,7 @@ async def test_a_group_begins_at_the_same_place_until_it_has_moved(queue: Broker
     await queue.push("orders", drafts(3))
 
     again = await begin(queue, "latest")
-    await queue.readers.move("archive", await heads(queue))
+    await queue.reader_groups.move("archive", await heads(queue))
     await queue.push("orders", drafts(4))
     anew = await begin(queue, "latest")
 
@@ -472,9 +472,9 @@ async def test_a_group_that_stays_is_shown_where_it_began_and_begins_anew(queue:
     await queue.push("orders", drafts(2))
     await begin(queue, "earliest")
 
-    await queue.readers.move("archive", await heads(queue), stay=True)
+    await queue.reader_groups.move("archive", await heads(queue), stay=True)
 
-    assert behind((await queue.readers.get("archive")).position) == 0
+    assert behind((await queue.reader_groups.get("archive")).position) == 0
     assert behind(await begin(queue, "latest")) == 2
 
 
@@ -499,7 +499,7 @@ async def test_a_group_begins_where_it_is_told(queue: Broker, start: str, before
 async def test_a_group_goes_on_where_it_was(queue: Broker) -> None:
     await queue.push("orders", drafts(5))
     await begin(queue, "earliest")
-    await queue.readers.move("archive", await heads(queue))
+    await queue.reader_groups.move("archive", await heads(queue))
     await queue.push("orders", drafts(1))
 
     assert behind(await begin(queue, "group")) == 5
@@ -578,7 +578,7 @@ async def test_a_position_of_another_store_is_refused(queue: Broker) -> None:
         await begin(queue, strange)
     await begin(queue, "earliest")
     with pytest.raises(PositionMismatch, match="another store"):
-        await queue.readers.move("archive", strange)
+        await queue.reader_groups.move("archive", strange)
 
 
 async def test_a_group_that_pops_is_not_one_that_reads(queue: Broker) -> None:
@@ -593,9 +593,9 @@ async def test_a_group_that_never_began_cannot_move(queue: Broker) -> None:
     await queue.push("orders", drafts(1))
 
     with pytest.raises(NotFound):
-        await queue.readers.move("archive", await heads(queue))
+        await queue.reader_groups.move("archive", await heads(queue))
     with pytest.raises(NotFound):
-        await queue.readers.get("archive")
+        await queue.reader_groups.get("archive")
 
 
 async def test_who_begins_at_once_begins_at_one_place(queue: Broker) -> None:
@@ -637,5 +637,5 @@ async def test_a_reader_can_be_forgotten(queue: Broker) -> None:
     await queue.push("orders", drafts(3))
     await begin(queue, "latest")
 
-    assert await queue.readers.forget("archive")
-    assert not await queue.readers.forget("archive")
+    assert await queue.reader_groups.forget("archive")
+    assert not await queue.reader_groups.forget("archive")

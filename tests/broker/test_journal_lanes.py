@@ -44,7 +44,7 @@ class Servers:
             Range(lane, begun.get(lane, 0), head)
             for lane, head in end.queues["orders"].lanes.items()
         ]
-        reading = self.first.journal_reading
+        reading = self.first.journal
         steps = await reading.read("orders", number, ranges, some, in_order=in_order)
         return [step async for step in steps]
 
@@ -215,7 +215,7 @@ async def test_a_lane_that_is_asked_for_twice_cannot_be_in_order(servers: Server
     twice = [Range(lane, 0, 1), Range(lane, 2, 3)]
 
     with pytest.raises(Invalid) as refused:
-        await servers.first.journal_reading.read("orders", number, twice, Some(), in_order=True)
+        await servers.first.journal.read("orders", number, twice, Some(), in_order=True)
 
     assert refused.value.field == "ranges"
 
@@ -229,4 +229,4 @@ async def test_what_was_never_committed_is_refused_and_not_taken_for_removed(
 
     for beyond in (Range(lane, 0, 5), Range(lane + 7, 0, 1)):
         with pytest.raises(Conflict, match="restored backup"):
-            await servers.first.journal_reading.read("orders", number, [beyond], Some())
+            await servers.first.journal.read("orders", number, [beyond], Some())

@@ -369,7 +369,7 @@ async def test_an_update_that_delivers_nothing_does_not_hide_what_was_removed(
         "extend": lambda: queue.extend(delivery, seconds=1),
         "give back": lambda: queue.settle(delivery, [_retry(one)]),
         "fail": lambda: queue.settle(delivery, [failed]),
-        "give up": lambda: queue.giving_up.give_up(kept.id),
+        "give up": lambda: queue.messages.give_up(kept.id),
     }
     await updates[update]()
     await queue.push("orders", drafts(1, first=6))

@@ -37,7 +37,7 @@ def mortals(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) 
 
 
 async def _is_committed(queue: Broker) -> bool:
-    return await queue.staging.last_version(APP) is not None
+    return await queue.sink.last_version(APP) is not None
 
 
 async def _is_empty(store: Store) -> bool:
@@ -91,7 +91,7 @@ async def test_nothing_is_committed_if_the_server_died_before_it_was_decided(
             await commit(queue, *done)
 
     async with mortals.run() as (queue, store):
-        assert await queue.staging.last_version(APP) is None
+        assert await queue.sink.last_version(APP) is None
         assert await commit(queue, *done) == published(ROWS)
 
         assert await payloads(queue) == ALL
@@ -225,7 +225,7 @@ async def test_what_is_decided_is_neither_aborted_nor_replaced_nor_swept(
             await commit(queue, *done)
 
     async with mortals.run() as (queue, store):
-        await queue.staging.abort(APP, 0, done)
+        await queue.sink.abort(APP, 0, done)
         await stage(queue, "b", numbers(90, 92))
         clock.advance(25 * 3600)
         await queue.sweep()
@@ -256,7 +256,7 @@ async def test_a_full_queue_refuses_it_before_it_is_decided(mortals: Mortals) ->
         with pytest.raises(QueueFull):
             await commit(queue, *done)
 
-        assert await queue.staging.last_version(APP) is None
+        assert await queue.sink.last_version(APP) is None
         assert await queue.pop("orders") is None
 
 

@@ -102,7 +102,7 @@ async def test_a_chunk_in_parts_is_replaced_and_dropped_whole(mortals: Mortals) 
         done = await stage(queue, "s", PARTITIONS)
         assert await left(store) == {"sink.stages": 1, "sink.chunks": 5}
 
-        await queue.staging.abort(APP, 0, [done])
+        await queue.sink.abort(APP, 0, [done])
 
         assert await left(store) == {}
 

@@ -113,13 +113,13 @@ async def test_what_another_server_aborts_meanwhile_is_not_published(
 ) -> None:
     async with make_broker(store, limits=IN_STEPS) as queue, make_broker(store) as other:
         done = await stage(queue, "s", numbers(0, count))
-        store.before[STAGES] = [partial(other.staging.abort, APP, 0, [done])]
+        store.before[STAGES] = [partial(other.sink.abort, APP, 0, [done])]
 
         with pytest.raises(Conflict):
             await commit(queue, done)
 
         assert await queue.pop("orders") is None
-        assert await queue.staging.last_version(APP) is None
+        assert await queue.sink.last_version(APP) is None
 
 
 async def test_what_is_published_while_the_sweeper_looks_is_not_swept(
@@ -232,7 +232,7 @@ async def test_of_what_is_aborted_a_chunk_stays_that_was_staged_again(held: Held
         done = await stage(queue, "s", numbers(0, 2), numbers(2, 4))
         held.hold()
         again = await start(stage(queue, "s", numbers(0, 2)))
-        aborting = await start(queue.staging.abort(APP, 0, [done]))
+        aborting = await start(queue.sink.abort(APP, 0, [done]))
 
         held.release()
 

@@ -32,10 +32,10 @@ def rows(**columns: Any) -> StagedRows:
         lambda queue, name: queue.transact([Push(name, [Draft(b"1")])]),
         lambda queue, name: queue.queues.configure(name),
         lambda queue, name: queue.queues.create(name),
-        lambda queue, name: queue.staging.stage("a", 1, "s", 0, rows(), queue=name),
-        lambda queue, name: queue.staging.stage("a", 1, "s", 0, rows(queues=[name])),
+        lambda queue, name: queue.sink.stage("a", 1, "s", 0, rows(), queue=name),
+        lambda queue, name: queue.sink.stage("a", 1, "s", 0, rows(queues=[name])),
         lambda queue, name: queue.maintenance.buffer({name: [Draft(b"1")]}, None),
-        lambda queue, name: queue.streams.register("a", source_queue=name, config_hash="1"),
+        lambda queue, name: queue.stream_queries.register("a", source_queue=name, config_hash="1"),
     ],
 )
 async def test_a_reserved_name_is_refused(
@@ -98,5 +98,5 @@ async def corrupt(queue: Broker, *payloads: bytes) -> None:
     rows = [Draft(payload) for payload in payloads]
     inside = queue.maintenance
     batch = PushBatch(BUFFER, rows, inside._limits, internal=True)
-    outcome = await inside._pushing.attempt(batch, None, based_on=inside._mode.basis)
+    outcome = await inside._pusher.attempt(batch, None, based_on=inside._mode.basis)
     assert isinstance(outcome, Applied)

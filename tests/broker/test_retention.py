@@ -318,7 +318,7 @@ async def test_both_rules_hold_beside_each_other(queue: Broker, clock: ManualClo
 
 
 async def begin(queue: Broker, group: str = "archive", start: Start = "earliest") -> None:
-    await queue.readers.begin(group, ORDERS, start, lambda _: True)
+    await queue.reader_groups.begin(group, ORDERS, start, lambda _: True)
 
 
 async def move(queue: Broker, messages: int, group: str = "archive") -> None:
@@ -326,7 +326,7 @@ async def move(queue: Broker, messages: int, group: str = "archive") -> None:
     position = (await queue.journal.look(ORDERS, lambda _: True)).heads
     place = position.queues["orders"]
     lanes = dict.fromkeys(place.lanes, messages)
-    await queue.readers.move(
+    await queue.reader_groups.move(
         group, replace(position, queues={"orders": replace(place, lanes=lanes)})
     )
 
@@ -385,7 +385,7 @@ async def test_completed_messages_wait_for_the_slowest_reader_and_the_slowest_gr
     assert await queue.sweep() == 1
     await queue.ack(await pop(queue, batch=3))
     assert await queue.sweep() == 1
-    await queue.readers.forget("search")
+    await queue.reader_groups.forget("search")
     assert await queue.sweep() == 2
 
 
@@ -437,7 +437,7 @@ async def test_many_messages_that_a_reader_has_passed_all_go_in_one_sweep(
 async def test_a_reader_of_another_queue_holds_nothing(queue: Broker, clock: ManualClock) -> None:
     await queue.push("others", drafts(1))
     others = Selection(queues=("others",))
-    await queue.readers.begin("archive", others, "earliest", lambda _: True)
+    await queue.reader_groups.begin("archive", others, "earliest", lambda _: True)
     await keep(queue, completed_retention_seconds=MINUTE)
     await queue.push("orders", drafts(1))
     await queue.ack(await pop(queue))
@@ -517,7 +517,7 @@ async def test_a_partition_waits_in_each_lane_for_what_its_reader_has_passed_the
         for passed in ((0, 2), (1, 2), (2, 1)):
             lanes = dict(zip((first, second), passed, strict=True))
             moved = replace(position, queues={"orders": replace(place, lanes=lanes)})
-            await one.readers.move("archive", moved)
+            await one.reader_groups.move("archive", moved)
             removed.append(await one.sweep())
 
         assert removed == [0, 2, 1]

@@ -100,7 +100,7 @@ async def test_payloads_come_back_byte_for_byte(queue: Broker) -> None:
 
 async def test_a_row_has_its_ids_and_the_one_who_staged_it(queue: Broker) -> None:
     some = rows(b"1", b"2", ids=["t1", None], traces=[None, TRACE.upper()])
-    await queue.staging.stage(APP, 1, "s", 0, some, queue="orders", producer="spark")
+    await queue.sink.stage(APP, 1, "s", 0, some, queue="orders", producer="spark")
 
     await commit(queue, Stage(stage="s", chunks=1, rows=2), version=1)
 
@@ -153,7 +153,7 @@ async def test_an_older_version_than_the_last_is_refused_and_later_ones_go_on(
     third = await stage(queue, "s", numbers(2, 3), version=9)
     assert await commit(queue, third, version=9) == published(1)
     assert await payloads(queue) == [b"0", b"2"]
-    assert await queue.staging.last_version(APP) == 9
+    assert await queue.sink.last_version(APP) == 9
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ async def test_the_last_version_with_other_rows_is_refused(
         await commit(queue, again, version=version)
 
     assert await payloads(queue) == [b"0", b"1", b"2"]
-    await queue.staging.abort(APP, version, [again])
+    await queue.sink.abort(APP, version, [again])
     assert await left(store) == {}
 
 
@@ -231,7 +231,7 @@ async def test_a_query_that_runs_its_epoch_again_may_make_something_else_of_as_m
 ) -> None:
     async def run(checkpoint: str | None, *chunks: StagedRows) -> Published:
         done = await stage(queue, uuid4().hex, *chunks)
-        return await queue.staging.commit(APP, 0, [done], checkpoint=checkpoint)
+        return await queue.sink.commit(APP, 0, [done], checkpoint=checkpoint)
 
     await run("c1", numbers(0, 3))
 
@@ -273,18 +273,18 @@ async def test_an_app_that_is_reset_may_start_over(queue: Broker) -> None:
         done = await stage(queue, "s", numbers(version, version + 1), version=version)
         await commit(queue, done, version=version)
 
-    assert await queue.staging.reset(APP) == 2
+    assert await queue.sink.reset(APP) == 2
 
-    assert await queue.staging.last_version(APP) is None
+    assert await queue.sink.last_version(APP) is None
     assert await commit(queue, await stage(queue, "s", numbers(7, 8))) == published(1)
     assert await payloads(queue) == [b"0", b"1", b"2", b"7"]
 
 
 async def test_an_app_that_has_committed_nothing_cannot_be_reset(queue: Broker) -> None:
     with pytest.raises(NotFound, match="'nobody'"):
-        await queue.staging.reset("nobody")
+        await queue.sink.reset("nobody")
     with pytest.raises(Invalid):
-        await queue.staging.reset("")
+        await queue.sink.reset("")
 
 
 async def test_apps_and_versions_do_not_see_each_others_stages(queue: Broker) -> None:
@@ -307,14 +307,14 @@ async def test_a_job_without_versions_is_published_once(queue: Broker) -> None:
     assert await commit(queue, again, version=None) == DUPLICATE
 
     assert await payloads(queue) == [b"0"]
-    assert await queue.staging.last_version(APP) is None
+    assert await queue.sink.last_version(APP) is None
 
 
 async def test_a_version_without_rows_counts(queue: Broker) -> None:
     assert await commit(queue, version=3) == published(0)
     assert await commit(queue, Stage(stage="s", chunks=0, rows=0), version=4) == published(0)
 
-    assert await queue.staging.last_version(APP) == 4
+    assert await queue.sink.last_version(APP) == 4
 
 
 @pytest.mark.parametrize(
@@ -330,7 +330,7 @@ async def test_nothing_is_published_of_what_is_not_there_as_it_was_said(
         await commit(queue, whole, Stage(stage="s", chunks=chunks, rows=count))
 
     assert await queue.pop("orders") is None
-    assert await queue.staging.last_version(APP) is None
+    assert await queue.sink.last_version(APP) is None
     assert await commit(queue, whole, Stage(stage="s", chunks=2, rows=3)) == published(5)
 
 
@@ -338,7 +338,7 @@ async def test_aborted_stages_are_gone_and_others_are_not(queue: Broker, store: 
     gone = await stage(queue, "gone", numbers(0, 2), numbers(2, 4))
     done = await stage(queue, "done", numbers(4, 5))
 
-    await queue.staging.abort(APP, 0, [gone, Stage(stage="never", chunks=1, rows=1)])
+    await queue.sink.abort(APP, 0, [gone, Stage(stage="never", chunks=1, rows=1)])
 
     with pytest.raises(Conflict):
         await commit(queue, gone)
@@ -350,10 +350,10 @@ async def test_to_abort_after_the_commit_does_nothing(queue: Broker) -> None:
     done = await stage(queue, "s", numbers(0, 2))
     await commit(queue, done)
 
-    await queue.staging.abort(APP, 0, [done])
+    await queue.sink.abort(APP, 0, [done])
 
     assert await payloads(queue) == [b"0", b"1"]
-    assert await queue.staging.last_version(APP) == 0
+    assert await queue.sink.last_version(APP) == 0
 
 
 async def test_a_stage_is_kept_for_a_day_after_it_was_last_touched(
@@ -362,7 +362,7 @@ async def test_a_stage_is_kept_for_a_day_after_it_was_last_touched(
     old = await stage(queue, "old", numbers(0, 1))
     await stage(queue, "long", numbers(1, 2))
     clock.advance(DAY - 1)
-    await queue.staging.stage(APP, 0, "long", 1, numbers(2, 3), queue="orders")
+    await queue.sink.stage(APP, 0, "long", 1, numbers(2, 3), queue="orders")
     clock.advance(1)
 
     await queue.sweep()
@@ -475,7 +475,7 @@ async def test_of_a_commit_and_an_abort_at_once_one_wins(queue: Broker) -> None:
     done = await stage(queue, "s", numbers(0, 3))
 
     answer, _ = await asyncio.gather(
-        commit(queue, done), queue.staging.abort(APP, 0, [done]), return_exceptions=True
+        commit(queue, done), queue.sink.abort(APP, 0, [done]), return_exceptions=True
     )
 
     was_published = not isinstance(answer, Conflict)

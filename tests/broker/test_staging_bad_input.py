@@ -47,7 +47,7 @@ async def test_what_could_be_refused_is_refused_when_it_is_staged(
 async def test_a_row_without_a_queue_is_refused_if_there_is_no_default(queue: Broker) -> None:
     for some in (rows(b"1"), rows(b"1", queues=[None])):
         with pytest.raises(Invalid) as refused:
-            await queue.staging.stage(APP, 0, "s", 0, some)
+            await queue.sink.stage(APP, 0, "s", 0, some)
         assert refused.value.field == "queue[0]"
 
 
@@ -76,7 +76,7 @@ async def test_a_place_that_cannot_be_is_refused(
     place: dict[str, object] = {"app": APP, "version": 1, "stage": "s", "chunk": 0, "queue": "q"}
 
     with pytest.raises(Invalid) as refused:
-        await queue.staging.stage(rows=rows(b"1"), **(place | asked))  # type: ignore[arg-type]
+        await queue.sink.stage(rows=rows(b"1"), **(place | asked))  # type: ignore[arg-type]
 
     assert refused.value.field == field
 
@@ -95,7 +95,7 @@ async def test_a_place_that_cannot_be_is_refused(
 async def test_stages_that_cannot_be_are_refused(queue: Broker, wrong: Stage, field: str) -> None:
     stages = [Stage(stage="a", chunks=0, rows=0), wrong]
 
-    for call in (queue.staging.commit, queue.staging.abort):
+    for call in (queue.sink.commit, queue.sink.abort):
         with pytest.raises(Invalid) as refused:
             await call(APP, 1, stages)
         assert refused.value.field == field
@@ -107,4 +107,4 @@ async def test_names_of_255_characters_are_taken_whatever_their_bytes(queue: Bro
     done = await stage(queue, stage_name, numbers(0, 1), app=app, version=1 << 53)
 
     assert await commit(queue, done, app=app, version=1 << 53) == published(1)
-    assert await queue.staging.last_version(app) == 1 << 53
+    assert await queue.sink.last_version(app) == 1 << 53

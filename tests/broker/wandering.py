@@ -117,7 +117,7 @@ class Wanderer:
         at = self._random.choice(found)
         address = message_id(at.number, self._random.randrange(at.end))
         if self._random.random() < 0.5:
-            await self._broker.giving_up.give_up(address, group=self._pick(*GROUPS), error="no")
+            await self._broker.messages.give_up(address, group=self._pick(*GROUPS), error="no")
         else:
             await self._broker.messages.delete(address)
 

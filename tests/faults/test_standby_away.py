@@ -91,11 +91,11 @@ async def duplicate(queue: Broker, store: PostgresStore) -> Request:
 async def reader(queue: Broker, store: PostgresStore) -> Request:
     await queue.push("journal", [Draft(b"0")])
     selection = Selection(queues=("journal",))
-    return lambda: queue.readers.begin("spark", selection, "earliest", lambda name: True)
+    return lambda: queue.reader_groups.begin("spark", selection, "earliest", lambda name: True)
 
 
 async def registration(queue: Broker, store: PostgresStore) -> Request:
-    return lambda: queue.streams.register("totals", source_queue="orders", config_hash="1")
+    return lambda: queue.stream_queries.register("totals", source_queue="orders", config_hash="1")
 
 
 async def answered_or_waiting(

@@ -63,20 +63,20 @@ async def make_place(broker: Broker, queue: str) -> Place:
     await broker.push(queue, [Draft(b"1", transaction_id=ids[0], trace_id=TRACE_ID)])
     delivery = await pop(broker, queue, group="billing", lease_seconds=60, principal=ALICE)
     first = delivery.messages[0]
-    query, _ = await broker.streams.register(queue, source_queue=queue, config_hash="1")
-    await broker.streams.cycle(query.id, first.partition_number, state=[("total", b"1")])
+    query, _ = await broker.stream_queries.register(queue, source_queue=queue, config_hash="1")
+    await broker.stream_queries.cycle(query.id, first.partition_number, state=[("total", b"1")])
     await broker.traces.record(first.id, "info", b"1", names=["checkout", queue])
     assert await broker.pop(queue, partition="none", group="late") is None
     (second,) = await broker.push(queue, [Draft(b"2", transaction_id=ids[1])])
-    await broker.giving_up.give_up(second.id, group="late")
+    await broker.messages.give_up(second.id, group="late")
     await broker.push(queue, [Draft(b"3", "cleared")])
     await broker.ack(await pop(broker, queue, group="billing", partition="cleared"))
     await broker.queues.clear(queue, partition="cleared")
-    await broker.staging.stage(queue, 1, "s", 0, StagedRows(payloads=[b"4"]), queue=queue)
-    await broker.staging.commit(f"{queue}-done", 1, [])
+    await broker.sink.stage(queue, 1, "s", 0, StagedRows(payloads=[b"4"]), queue=queue)
+    await broker.sink.commit(f"{queue}-done", 1, [])
     (letter,) = await broker.dead_letters.list(queue)
     everything = Selection(queues=(queue,))
-    position, _ = await broker.readers.begin(queue, everything, "latest", lambda name: True)
+    position, _ = await broker.reader_groups.begin(queue, everything, "latest", lambda name: True)
     await broker.pipelines.put(a_run(queue, queues=(queue,)))
     return Place(
         queue=queue,

@@ -271,8 +271,8 @@ MUTATIONS = (
         (
             Change(
                 "core/state/catalogue.py",
-                "            found = self.by_number.get(stored.number)\n            if found",
-                "            found = self.queues.get(stored.name)\n            if found",
+                "            queue = self.by_number.get(stored.number)\n",
+                "            queue = self.queues.get(stored.name)\n",
             ),
         ),
     ),
@@ -355,8 +355,9 @@ MUTATIONS = (
         (
             Change(
                 "core/consume/pop.py",
-                "        if not waiting.closed:\n            await _authorize",
-                "        if request.wait and not waiting.closed:\n            await _authorize",
+                "                return None\n            await authorize()\n",
+                "                return None\n            if request.wait:\n"
+                "                await authorize()\n",
             ),
         ),
     ),
@@ -366,7 +367,7 @@ MUTATIONS = (
         (
             Change(
                 "core/consume/pop.py",
-                "        if has_waited:\n            await _authorize(request)\n",
+                "        if has_waited:\n            await authorize()\n",
                 "",
             ),
         ),
@@ -375,7 +376,7 @@ MUTATIONS = (
         "a pop of a new group does not wait while its first cursors are being applied",
         LOADING + "nothing_is_decided_on_cursors_of_a_new_group_that_are_not_known_yet",
         (
-            Change("core/admin/group.py", " or known.starting else", " else"),
+            Change("core/consume/subscription.py", " or known.starting else", " else"),
             Change(
                 "core/state/catalogue.py", " and not group.starting and group not", " and group not"
             ),
@@ -503,9 +504,9 @@ MUTATIONS = (
                 Change(
                     "core/state/registry.py",
                     "        self.undrop(queue.config.number)\n"
-                    "        self.waiting.wake_all(queue.config.name)\n"
-                    "        self.waiting.wake_all(ANY_QUEUE)\n",
-                    f"        self.waiting.wake_all({woken})\n",
+                    "        self.waiters.wake_all(queue.config.name)\n"
+                    "        self.waiters.wake_all(ANY_QUEUE)\n",
+                    f"        self.waiters.wake_all({woken})\n",
                 ),
             ),
         )

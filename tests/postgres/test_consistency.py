@@ -86,7 +86,7 @@ async def test_a_message_is_given_up_or_acknowledged_never_both(a: Broker, b: Br
         third = receipts[2].id
 
         results = await asyncio.gather(
-            b.giving_up.give_up(third),
+            b.messages.give_up(third),
             a.ack(delivery, delivery.messages[:1]),
             b.ack(delivery, delivery.messages[1:]),
             return_exceptions=True,
@@ -320,7 +320,7 @@ async def test_a_lease_of_one_is_settled_extended_and_transacted_at_the_other(
         await a.push(queue, drafts(3))
         delivery = await pop(a, queue)
 
-        assert await b.addresses.queues_of_lease(delivery.lease_id or "") == {queue}  # type: ignore[arg-type]
+        assert await b.held_messages.queues_of_lease(delivery.lease_id or "") == {queue}  # type: ignore[arg-type]
         await b.extend(delivery, 60)
         await b.transact([Extend(str(delivery.lease_id), 60), Push("done", drafts(1))])
         assert (await b.ack(delivery)).completed == 3
@@ -408,7 +408,7 @@ async def test_retention_that_was_disabled_elsewhere_removes_nothing(a: Broker, 
     await a.queues.configure("orders", retention_enabled=False)
     later = datetime.now(UTC) + timedelta(hours=1)
 
-    await b._sweeper.sweep(int(later.timestamp() * 1_000_000))
+    await b._parts.sweeper.sweep(int(later.timestamp() * 1_000_000))
 
     assert await left(a) == [b"0", b"1", b"2"]
 

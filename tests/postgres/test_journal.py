@@ -35,7 +35,7 @@ async def rows(server: Broker, *, in_order: bool = False) -> list[bytes]:
     ranges = [Range(lane, begun[lane], head) for lane, head in place.lanes.items()]
     read: list[bytes] = []
     missing: list[Range] = []
-    reading = server.journal_reading
+    reading = server.journal
     for step in [
         step
         async for step in await reading.read(
@@ -63,7 +63,7 @@ async def test_a_range_of_a_queue_that_another_server_has_just_made_is_read(
     place = (await queue.journal.look(ORDERS, everybody)).heads.queues["orders"]
     ranges = [Range(lane, 0, head) for lane, head in place.lanes.items()]
 
-    steps = await other.journal_reading.read("orders", place.number, ranges, Some())
+    steps = await other.journal.read("orders", place.number, ranges, Some())
 
     assert sum([run.count async for step in steps for run in step.runs]) == 3
 
@@ -89,7 +89,7 @@ async def test_a_queue_that_no_server_has_is_not_found(queue: Broker, other: Bro
     with pytest.raises(QueueNotFound):
         await other.journal.look(ORDERS, everybody)
     with pytest.raises(QueueNotFound):
-        await other.journal_reading.read("orders", 1, [Range(0, 0, 1)], Some())
+        await other.journal.read("orders", 1, [Range(0, 0, 1)], Some())
 
 
 @pytest.mark.parametrize("in_order", [False, True])
@@ -114,7 +114,7 @@ async def test_a_partition_whose_row_was_deleted_is_reported_as_missing(
         place = (await fresh.journal.look(ORDERS, everybody)).heads.queues["orders"]
         ranges = [Range(lane, 0, head) for lane, head in place.lanes.items()]
 
-        steps = await fresh.journal_reading.read("orders", place.number, ranges, Some())
+        steps = await fresh.journal.read("orders", place.number, ranges, Some())
 
         assert [each async for step in steps for each in step.missing] == [
             Range(ranges[0].lane, 2, 5)
@@ -125,7 +125,7 @@ async def test_the_lag_of_a_reader_counts_what_another_server_has_just_pushed(
     queue: Broker, other: Broker
 ) -> None:
     await queue.push("orders", drafts(3))
-    start, _ = await queue.readers.begin("stream", ORDERS, "earliest", everybody)
+    start, _ = await queue.reader_groups.begin("stream", ORDERS, "earliest", everybody)
 
     heads = await other.journal.heads_of(start)
 

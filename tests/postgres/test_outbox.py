@@ -243,7 +243,7 @@ async def until_held(queue: Broker, name: str = "orders") -> None:
     """Until a try to append to a queue has failed."""
 
     async def is_held() -> bool:
-        return name in queue._outbox._held
+        return name in queue._parts.outbox._held
 
     await until(is_held)
 
@@ -387,7 +387,7 @@ async def until_asked(queue: Broker) -> None:
     """Until a server has asked whether the outbox is its own duty."""
 
     async def has_asked() -> bool:
-        return queue._outbox._ask_at > 0
+        return queue._parts.outbox._ask_at > 0
 
     await until(has_asked)
 
@@ -395,7 +395,7 @@ async def until_asked(queue: Broker) -> None:
 async def test_it_waits_while_pushing_is_in_maintenance(
     queue: Broker, sql: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    on_duty, asked = queue._outbox._on_duty, list[bool]()
+    on_duty, asked = queue._parts.outbox._on_duty, list[bool]()
 
     async def listen() -> bool:
         asked.append(await on_duty())
@@ -404,7 +404,7 @@ async def test_it_waits_while_pushing_is_in_maintenance(
     async def has_asked_thrice() -> bool:
         return len(asked) >= 3
 
-    monkeypatch.setattr(queue._outbox, "_on_duty", listen)
+    monkeypatch.setattr(queue._parts.outbox, "_on_duty", listen)
     await queue.maintenance.set_pushing(True)
     await enqueue(sql, "1")
     asked.clear()

@@ -72,9 +72,9 @@ async def _secrets(queue: Broker) -> None:
 
 
 async def _streams(queue: Broker) -> UUID:
-    query, _ = await queue.streams.register("q", source_queue="secrets", config_hash="h")
+    query, _ = await queue.stream_queries.register("q", source_queue="secrets", config_hash="h")
     (first, *_) = await queue.push("secrets", [Draft(b"counted")])
-    await queue.streams.cycle(query.id, first.partition_number, state=[("count", b"1")])
+    await queue.stream_queries.cycle(query.id, first.partition_number, state=[("count", b"1")])
     return query.id
 
 

@@ -261,7 +261,7 @@ async def test_dead_letters_secrets_keys_and_states_work_in_the_target(
         (receipt,) = await queue.dead_letters.replay("shop.orders", [letter.number])
         again = await queue.transact([Push("secrets", [Draft(b"once")])], idempotency_key="key")
         partition = again.receipts[0][0].partition_number
-        (state,) = [page async for page in queue.streams.state(told.query, partition)]
+        (state,) = [page async for page in queue.stream_queries.state(told.query, partition)]
 
         assert (letter.error, letter.payload, receipt.offset) == ("no \x00 stock", b"1", 7)
         assert again.repeated
@@ -279,7 +279,7 @@ async def test_states_and_keys_follow_their_partitions_to_new_numbers(
     async with make_broker(target, keys=RING) as queue:
         again = await queue.transact([Push("secrets", [Draft(b"once")])], idempotency_key="key")
         receipt = again.receipts[0][0]
-        pages = queue.streams.state(told.query, receipt.partition_number)
+        pages = queue.stream_queries.state(told.query, receipt.partition_number)
         (state,) = [page async for page in pages]
         assert (await queue.messages.get(receipt.id)).payload == b"once"
         assert [key for key, _ in state] == ["count"]

@@ -34,6 +34,7 @@ from skep.model.operation import (
     messages_of,
     verdicts_on,
 )
+from skep.model.pop_request import PopRequest
 from skep.wire import paths
 from skep.wire.admin.maintenance import BackupAnswer, BackupBody
 from skep.wire.message.ack import (
@@ -45,7 +46,7 @@ from skep.wire.message.ack import (
     from_verdicts,
     to_settle_body,
 )
-from skep.wire.message.pop import Delivered, PopParameters, to_delivery
+from skep.wire.message.pop import MAX_TIMEOUT, Delivered, to_delivery, to_query
 from skep.wire.message.push import (
     PushBody,
     PushResult,
@@ -159,7 +160,7 @@ class Client:
         It is not repeated if its answer is lost: what was leased comes again when the lease
         is over.
         """
-        asked = PopParameters(
+        wanted = PopRequest(
             queue=queue,
             group=group,
             partition=partition,
@@ -172,9 +173,11 @@ class Client:
             lease_seconds=lease_seconds,
             subscription_mode=subscription_mode,
             subscription_from=subscription_from,
+        ).checked()
+        wanted.check_wait(MAX_TIMEOUT // 1000)
+        request = Request(
+            "GET", paths.pop(wanted.queue, wanted.partition), to_query(wanted), wait=wait
         )
-        asked.check()
-        request = Request("GET", paths.pop(queue, partition), asked.to_query(), wait=wait)
         answer = self.connection.send(request)
         return to_delivery(answer.decode(Delivered))
 

@@ -1,50 +1,19 @@
-"""The broker: what the doors call."""
+"""The broker: the public operations on a queue."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from random import Random
 from types import TracebackType
 from typing import Self
 
-from skep.core.admin.dead_letter import DeadLetters
-from skep.core.admin.deletion import Remover
-from skep.core.admin.give_up import GiveUpByHand
-from skep.core.admin.group import Groups
-from skep.core.admin.maintenance import Maintenance
-from skep.core.admin.message import Messages
-from skep.core.admin.pipeline_run import Pipelines
-from skep.core.admin.queue import Queues
-from skep.core.admin.trace import Traces
-from skep.core.cluster.maintenance_mode import MaintenanceMode
-from skep.core.cluster.peer_sync import PeerSync
-from skep.core.consume.delivery import DeliveryBuilder
-from skep.core.consume.eviction import Evictor
-from skep.core.consume.held_messages import HeldMessages
-from skep.core.consume.partition_lease import PartitionLeaser
-from skep.core.consume.pop import Popper, PopRequest
-from skep.core.consume.settlement import Settler
-from skep.core.insight.insight import Insight
-from skep.core.journal.journal import Journal
-from skep.core.journal.reader_group import ReaderGroups
-from skep.core.journal.scan import JournalScan
+from skep.core.consume.pop import Authorize, check_limits
+from skep.core.lifecycle import Lifecycle
 from skep.core.limits import Limits
-from skep.core.log.committer import Committer
 from skep.core.log.encryption import KeyRing
-from skep.core.log.segment_reader import SegmentReader
-from skep.core.metrics.commit_meter import CommitMeter
-from skep.core.metrics.latency_history import LOOK_SECONDS, LatencyHistory
-from skep.core.produce.capacity import FillLevel
-from skep.core.produce.outbox import Outbox
-from skep.core.produce.push import PushBatch, Pusher
-from skep.core.sink.publisher import Publisher
-from skep.core.sink.sink import Sink
-from skep.core.state.catalogue import Catalogue
-from skep.core.state.totals_updater import COUNT_SECONDS, TotalsUpdater
-from skep.core.sweeper import Sweeper
-from skep.core.transaction.stream_query import StreamQueries
-from skep.core.transaction.transaction import Transactor, key_of
+from skep.core.produce.push import PushBatch
+from skep.core.transaction.transaction import key_of
+from skep.core.wiring import build_parts
 from skep.errors import Invalid
 from skep.model.change import IdempotencyKey
 from skep.model.message import Delivery, Draft, Message, Receipt
@@ -53,8 +22,6 @@ from skep.model.name import (
     LeaseId,
     check_count,
     check_label,
-    check_name,
-    check_queue_name,
     to_datetime,
 )
 from skep.model.operation import (
@@ -67,10 +34,11 @@ from skep.model.operation import (
     messages_of,
     verdicts_on,
 )
+from skep.model.pop_request import PopRequest
 from skep.store.protocol import Store, StoreStats
 
 FOLLOW_SECONDS = 0.05
-"""How often other servers are asked what they did: nobody waits longer for what they pushed."""
+"""How often events of other servers are polled: the longest delay of what they pushed."""
 
 
 class Broker:
@@ -84,9 +52,9 @@ class Broker:
             if delivery:
                 await queue.ack(delivery)
 
-    What is not about a single message is in ``queues``, ``groups``, ``messages``, ``journal``,
-    ``journal_reading``, ``readers``, ``staging``, ``dead_letters``, ``traces``, ``streams``,
-    ``pipelines``, ``maintenance``, ``addresses``, ``giving_up`` and ``insight``.
+    Everything else is in ``queues``, ``groups``, ``messages``, ``dead_letters``, ``traces``,
+    ``pipelines``, ``maintenance``, ``journal``, ``reader_groups``, ``sink``, ``stream_queries``,
+    ``held_messages`` and ``insight``.
     """
 
     def __init__(
@@ -99,114 +67,30 @@ class Broker:
         follow_interval: float | None = FOLLOW_SECONDS,
         random: Random | None = None,
     ) -> None:
-        keys, limits = keys or KeyRing(), limits or Limits()
+        self.limits = limits or Limits()
         self._store = store
-        self.limits = limits
-        self._sweep_interval = sweep_interval
-        self._follow_interval = follow_interval
-        catalogue = self._catalogue = Catalogue(store, cache_bytes=limits.cache_bytes)
-        meter = CommitMeter(store.clock, catalogue)
-        following = self._following = PeerSync(store, catalogue, meter.forget_letters)
-        committer = self._committer = Committer(
-            store, meter.follow, following.explain, capacity=limits.pending_bytes
+        parts = self._parts = build_parts(store, keys or KeyRing(), self.limits, random or Random())
+        self._lifecycle = Lifecycle(
+            store, parts, sweep_interval=sweep_interval, follow_interval=follow_interval
         )
-        reading = SegmentReader(store, catalogue, keys)
-        mode = MaintenanceMode(store, following)
-        level = FillLevel(store, following)
-        evicting = Evictor(store, catalogue, committer, reading)
-        claiming = PartitionLeaser(store.clock, catalogue, reading)
-        self._pushing = Pusher(store, catalogue, following, committer, mode, level, keys)
-        self._settling = Settler(store, catalogue, random or Random())
-        self._transacting = Transactor(
-            store, committer, following, self._pushing, self._settling, mode, limits
-        )
-        self.queues = Queues(store, catalogue, following, committer)
-        self._counting = TotalsUpdater(store.clock, catalogue)
-        self.groups = Groups(store, catalogue, committer, following, self._counting)
-        taking = DeliveryBuilder(
-            store.clock, catalogue, committer, claiming, evicting, mode, limits
-        )
-        self._popping = Popper(store, catalogue, following, self.queues, self.groups, taking)
-        self.addresses = HeldMessages(store, catalogue, following, reading)
-        self.streams = StreamQueries(store, committer, self._transacting, self.addresses)
-        self.messages = Messages(store, catalogue, following, reading, limits)
-        self.journal = Journal(store, catalogue, following)
-        self.journal_reading = JournalScan(store, catalogue, following, reading)
-        self.readers = ReaderGroups(store, self.journal, committer)
-        self.pipelines = Pipelines(store, committer)
-        self.dead_letters = DeadLetters(
-            store, catalogue, following, committer, reading, mode, keys, limits
-        )
-        self.traces = Traces(store, catalogue, following, committer, self.messages, reading, limits)
-        self._latencies = LatencyHistory(store, committer, meter.latencies)
-        self.insight = Insight(
-            store,
-            catalogue,
-            following,
-            committer,
-            self._counting,
-            meter,
-            reading,
-            self.dead_letters,
-            self.traces,
-            self.readers,
-            self._latencies,
-            limits,
-        )
-        self.giving_up = GiveUpByHand(store.clock, catalogue, committer, self.insight.observing)
-        self.maintenance = Maintenance(
-            catalogue,
-            following,
-            committer,
-            mode,
-            level,
-            self._pushing,
-            self._transacting,
-            self._popping,
-            self,
-            limits,
-        )
-        self._outbox = Outbox(store, self._pushing, mode, limits)
-        self.staging = Sink(
-            store,
-            catalogue,
-            following,
-            committer,
-            mode,
-            Publisher(store, catalogue, following, committer, level, keys, limits),
-            limits,
-        )
-        self._sweeper = Sweeper(
-            store,
-            catalogue,
-            following,
-            self.queues,
-            evicting,
-            self.staging,
-            self.readers,
-            self._latencies,
-        )
-        self._remover = Remover(store)
-        self._closing: asyncio.Task[None] | None = None
+        self.queues = parts.queues
+        self.groups = parts.groups
+        self.messages = parts.messages
+        self.dead_letters = parts.dead_letters
+        self.traces = parts.traces
+        self.pipelines = parts.pipelines
+        self.maintenance = parts.maintenance
+        self.held_messages = parts.held_messages
+        self.stream_queries = parts.stream_queries
+        self.journal = parts.journal
+        self.reader_groups = parts.reader_groups
+        self.sink = parts.sink
+        self.insight = parts.insight
 
     # Lifetime.
 
     async def __aenter__(self) -> Self:
-        try:
-            await self._following.begin()
-            await self._catalogue.load()
-            await self.maintenance.load()
-        except BaseException:
-            await self.close()
-            raise
-        if self._follow_interval:
-            self._following.start(self._follow_interval)
-            self._outbox.start()
-        if self._sweep_interval:
-            self._sweeper.start(self._sweep_interval)
-            self._latencies.start(LOOK_SECONDS)
-            self._counting.start(COUNT_SECONDS)
-            self._remover.start()
+        await self._lifecycle.start()
         return self
 
     async def __aexit__(
@@ -221,43 +105,18 @@ class Broker:
     def loaded(self) -> bool:
         """Whether all partitions are known.
 
-        Those of large queues are loaded in the background after the start. What concerns all of
-        them waits for it; pushes and pops do not.
+        Those of large queues are loaded in the background after the start. Requests that concern
+        all of them wait for it; pushes and pops do not.
         """
-        return self._catalogue.loaded
+        return self._parts.catalogue.loaded
 
     def drain(self) -> None:
-        """Answer every long poll now, those to come too: the broker will be closed soon."""
-        self._catalogue.waiting.close()
+        """Answer every long poll now and from now on: the broker will be closed soon."""
+        self._parts.catalogue.waiters.close()
 
     async def close(self) -> None:
-        """Take nothing new, answer long polls, finish what is under way, close the store.
-
-        Once begun it goes on to its end, whoever waits for it.
-        """
-        self._catalogue.close()
-        if self._closing is None:
-            self._closing = asyncio.create_task(self._close())
-        await asyncio.shield(self._closing)
-
-    async def _close(self) -> None:
-        try:
-            await self._outbox.stop()
-            await self._remover.stop()
-            await self._sweeper.stop()
-            await self._counting.stop()
-            await self._latencies.stop()
-            await self.staging.stop()
-            await self._following.stop()
-            await self._catalogue.stop()
-            await self.maintenance.close()
-            # Pops that were woken give their answer before the store goes away.
-            await asyncio.sleep(0)
-            await self._committer.close()
-            await self._latencies.keep_rest()
-        finally:
-            self._catalogue.release()
-            await self._store.close()
+        """Accept no requests, answer long polls, finish what is in progress, close the store."""
+        await self._lifecycle.stop()
 
     # Messages.
 
@@ -271,7 +130,7 @@ class Broker:
         """
         self._check_open()
         batch = PushBatch(queue, drafts, self.limits)
-        applied = await self._pushing.push(batch, check_label("producer", producer))
+        applied = await self._parts.pusher.push(batch, check_label("producer", producer))
         return batch.receipts(applied.appended)
 
     async def pop(
@@ -289,7 +148,7 @@ class Broker:
         lease_seconds: int | None = None,
         subscription_mode: str = "all",
         subscription_from: datetime | None = None,
-        authorize: Callable[[], Awaitable[None]] | None = None,
+        authorize: Authorize | None = None,
         principal: str | None = None,
     ) -> Delivery | None:
         """Lease the next messages for a group; None if there are none within ``wait`` seconds.
@@ -304,11 +163,11 @@ class Broker:
         """
         self._check_open()
         request = PopRequest(
-            queue=None if queue is None else check_queue_name("queue", queue),
-            partition=check_label("partition", partition),
-            namespace=check_label("namespace", namespace),
-            task=check_label("task", task),
-            group=check_name("group", group),
+            queue=queue,
+            partition=partition,
+            namespace=namespace,
+            task=task,
+            group=group,
             batch=batch,
             partitions=partitions,
             wait=wait,
@@ -316,11 +175,9 @@ class Broker:
             lease_seconds=lease_seconds,
             subscription_mode=subscription_mode,
             subscription_from=subscription_from,
-            authorize=authorize,
-            principal=principal,
-        )
-        request.check(self.limits)
-        return await self._popping.pop(request)
+        ).checked()
+        check_limits(request, self.limits)
+        return await self._parts.popper.pop(request, authorize=authorize, principal=principal)
 
     async def ack(
         self, lease: Delivery | str, messages: Iterable[Message] | None = None
@@ -353,10 +210,7 @@ class Broker:
         self._check_open()
         lease_id = lease_id_of(lease)
         check_count("seconds", seconds, least=1, most=self.limits.lease_seconds)
-        until = await self._transacting.decide(
-            lease_id, lambda plan: self._settling.extend(plan, lease_id, seconds)
-        )
-        return to_datetime(until)
+        return to_datetime(await self._parts.transactor.extend(lease_id, seconds))
 
     async def transact(
         self,
@@ -376,7 +230,7 @@ class Broker:
         key = idempotency_key
         if key is not None and not isinstance(key, IdempotencyKey):
             key = key_of(key, operations, required_leases)
-        return await self._transacting.run(
+        return await self._parts.transactor.run(
             operations, required_leases=required_leases, key=key, producer=producer
         )
 
@@ -385,7 +239,7 @@ class Broker:
     ) -> Transaction | None:
         """The first answer to a transaction with these pushes, if its key was used before."""
         self._check_open()
-        return await self._transacting.find(key, pushes)
+        return await self._parts.transactor.find(key, pushes)
 
     # The whole.
 
@@ -395,8 +249,8 @@ class Broker:
         What deleted queues left behind goes, too.
         """
         self._check_open()
-        await self._remover.run_to_completion()
-        return await self._sweeper.sweep()
+        await self._parts.remover.run_to_completion()
+        return await self._parts.sweeper.sweep()
 
     async def backup(self, path: str | Path) -> None:
         """Write a copy of the store to ``path``, which must not exist, while work goes on."""
@@ -407,7 +261,7 @@ class Broker:
 
     async def catch_up(self) -> None:
         """Apply everything that other servers committed before the call."""
-        await self._following.complete()
+        await self._parts.peer_sync.complete()
 
     async def stats(self) -> StoreStats:
         """What the store says about itself."""
@@ -416,9 +270,7 @@ class Broker:
 
     async def _settle(self, lease_id: LeaseId, verdicts: Sequence[Verdict] | None) -> Settlement:
         self._check_open()
-        return await self._transacting.decide(
-            lease_id, lambda plan: self._settling.ack(plan, lease_id, verdicts)
-        )
+        return await self._parts.transactor.settle(lease_id, verdicts)
 
     def _check_open(self) -> None:
-        self._catalogue.check_open()
+        self._parts.catalogue.check_open()

@@ -76,18 +76,18 @@ class Sweeper:
         self,
         store: Store,
         catalogue: Catalogue,
-        following: PeerSync,
+        peer_sync: PeerSync,
         queues: Queues,
-        evicting: Evictor,
+        evictor: Evictor,
         staging: Sink,
         readers: ReaderGroups,
         latencies: LatencyHistory,
     ) -> None:
         self._store = store
         self._catalogue = catalogue
-        self._following = following
+        self._peer_sync = peer_sync
         self._queues = queues
-        self._evicting = evicting
+        self._evictor = evictor
         self._staging = staging
         self._readers = readers
         self._latencies = latencies
@@ -105,7 +105,7 @@ class Sweeper:
 
     async def sweep(self, now: Instant | None = None) -> int:
         """Remove what is due; return how many messages left their queues."""
-        await self._following.complete()
+        await self._peer_sync.complete()
         now = self._store.clock.now() if now is None else now
         removed = 0
         queues = list(self._catalogue.queues.values())
@@ -145,7 +145,7 @@ class Sweeper:
         removed = 0
         if queue.config.options.retention_enabled or queue.config.options.max_wait_time_seconds:
             # Another server may have configured it otherwise, or moved a group back.
-            await self._following.complete()
+            await self._peer_sync.complete()
         # Once for all partitions: options that change meanwhile may wait for other readers.
         options = queue.config.options
         readers = await self._readers_of(queue, options)
@@ -193,7 +193,7 @@ class Sweeper:
                 continue  # a pop is at it, and evicts too
             group.claimed.add(partition.number)
             try:
-                evicted += await self._evicting.evict(group, partition)
+                evicted += await self._evictor.evict(group, partition)
             finally:
                 group.claimed.discard(partition.number)
                 self._catalogue.scheduler.refresh(group, partition)

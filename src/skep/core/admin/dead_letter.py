@@ -35,20 +35,20 @@ class DeadLetters:
         self,
         store: Store,
         catalogue: Catalogue,
-        following: PeerSync,
+        peer_sync: PeerSync,
         committer: Committer,
-        reading: SegmentReader,
+        segment_reader: SegmentReader,
         mode: MaintenanceMode,
         keys: KeyRing,
         limits: Limits,
     ) -> None:
-        self._following = following
+        self._peer_sync = peer_sync
         self._mode = mode
         self._keys = keys
         self._store = store
         self._catalogue = catalogue
         self._committer = committer
-        self._reading = reading
+        self._segment_reader = segment_reader
         self._limits = limits
 
     @current
@@ -246,7 +246,7 @@ class DeadLetters:
 
     def _partition(self, letter: DeadLetter) -> PartitionState:
         """Where a dead letter came from; its queue may have been deleted a moment ago."""
-        found = self._catalogue.partitions.get(letter.partition)
+        found = self._catalogue.find_partition(letter.partition)
         if found is None:
             raise DeadLetterNotFound(letter.number)
         return found
@@ -279,7 +279,7 @@ class DeadLetters:
             group=letter.group,
             error=letter.error,
             attempts=letter.attempts,
-            payload=self._reading.payload_of(letter),
+            payload=self._segment_reader.payload_of(letter),
             producer=letter.producer,
             created_at=to_datetime(letter.created_at),
             failed_at=to_datetime(letter.failed_at),

@@ -6,8 +6,9 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from skep.core.aio.backoff import Backoff
-from skep.core.insight.message_inspector import MessageInspector
+from skep.core.cluster.peer_sync import PeerSync
 from skep.core.log.committer import Committer
+from skep.core.log.segment_reader import SegmentReader
 from skep.core.rules.ack import MAX_ERROR
 from skep.core.state import message_status as standing
 from skep.core.state.catalogue import Catalogue
@@ -22,7 +23,7 @@ from skep.store.clock import Clock
 BY_HAND = "moved to the dead letters by hand"
 
 
-class GiveUpByHand:
+class ManualGiveUp:
     """Makes a message a dead letter of groups that still have to read it.
 
     The message is done for these groups in the same change in which it becomes a dead letter, so
@@ -32,12 +33,18 @@ class GiveUpByHand:
     """
 
     def __init__(
-        self, clock: Clock, catalogue: Catalogue, committer: Committer, observing: MessageInspector
+        self,
+        clock: Clock,
+        catalogue: Catalogue,
+        committer: Committer,
+        peer_sync: PeerSync,
+        segment_reader: SegmentReader,
     ) -> None:
         self._clock = clock
         self._catalogue = catalogue
         self._committer = committer
-        self._observing = observing
+        self._peer_sync = peer_sync
+        self._segment_reader = segment_reader
 
     async def give_up(
         self, message_id: UUID, *, group: str | None = None, error: str = ""
@@ -47,12 +54,12 @@ class GiveUpByHand:
         reason = check_text("error", error)[:MAX_ERROR] or BY_HAND
         backoff = Backoff("the same partition")
         while True:
-            message = (await self._observing.message(message_id)).message
-            partition = self._catalogue.partitions.get(message.partition_number)
-            if partition is None:
+            await self._peer_sync.complete()
+            partition, offset = self._catalogue.locate(message_id)
+            if not await self._segment_reader.holds(partition, offset):
                 raise MessageNotFound(str(message_id))
-            groups = self._groups(partition, message.offset, group)
-            change = self._change(partition, message.offset, groups, reason)
+            groups = self._groups(partition, offset, group)
+            change = self._change(partition, offset, groups, reason)
             if isinstance(await self._committer.submit(change), Applied):
                 return [each.name for each in groups]
             await backoff.pause()

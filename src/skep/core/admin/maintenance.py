@@ -13,7 +13,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextvars import Context
 from itertools import groupby
-from typing import Protocol
 from uuid import uuid4
 
 import msgspec
@@ -23,7 +22,7 @@ from skep.core.aio.backoff import Backoff
 from skep.core.aio.completion import run_to_completion
 from skep.core.cluster.maintenance_mode import POPPING, PUSHING, SPACE, MaintenanceMode, PushMode
 from skep.core.cluster.peer_sync import PeerSync
-from skep.core.consume.pop import Popper, PopRequest
+from skep.core.consume.pop import Popper
 from skep.core.limits import Limits
 from skep.core.log.committer import Committer
 from skep.core.produce.capacity import FillLevel
@@ -34,7 +33,8 @@ from skep.errors import Invalid, SkepError, Unavailable
 from skep.model.change import Applied, Capacity, Change, EntryUpdate, QueueVersion
 from skep.model.message import Delivery, Draft, Message
 from skep.model.name import RESERVED
-from skep.model.operation import Ack, Operation, Push, Settlement, Verdict
+from skep.model.operation import Ack, Operation, Push, Verdict, lease_id_of
+from skep.model.pop_request import PopRequest
 
 BUFFER = f"{RESERVED}aside"
 _BATCH = 500
@@ -55,38 +55,30 @@ class _Buffered(msgspec.Struct, frozen=True, array_like=True):
     producer: str | None
 
 
-class BufferSettler(Protocol):
-    """How what was read of the buffer is settled."""
-
-    async def settle(self, lease: Delivery, verdicts: Sequence[Verdict]) -> Settlement: ...
-
-
 class Maintenance:
     def __init__(
         self,
         catalogue: Catalogue,
-        following: PeerSync,
+        peer_sync: PeerSync,
         committer: Committer,
         mode: MaintenanceMode,
         level: FillLevel,
-        pushing: Pusher,
-        transacting: Transactor,
-        popping: Popper,
-        consumer: BufferSettler,
+        pusher: Pusher,
+        transactor: Transactor,
+        popper: Popper,
         limits: Limits,
     ) -> None:
         self._catalogue = catalogue
-        self._following = following
+        self._peer_sync = peer_sync
         self._committer = committer
         self._mode = mode
         self._level = level
-        self._pushing = pushing
-        self._transacting = transacting
-        self._popping = popping
-        self._consumer = consumer
+        self._pusher = pusher
+        self._transactor = transactor
+        self._popper = popper
         self._limits = limits
         self._draining: asyncio.Task[None] | None = None
-        following.when_changed(SPACE, self._reload)
+        peer_sync.when_changed(SPACE, self._reload)
 
     @property
     def pushing(self) -> bool:
@@ -136,7 +128,7 @@ class Maintenance:
 
     async def set_pushing(self, on: bool) -> None:
         """Begin or end to buffer pushes. At the end all of them are delivered."""
-        await self._following.complete()
+        await self._peer_sync.complete()
         if on:
             await self._put(PUSHING, PushMode.BUFFERING.value)
         elif self._mode.buffers:
@@ -167,7 +159,7 @@ class Maintenance:
         while self._mode.buffers:
             versions = await self._check_all(named)
             batch = PushBatch(BUFFER, rows, self._limits, internal=True)
-            outcome = await self._pushing.attempt(
+            outcome = await self._pusher.attempt(
                 batch, None, based_on=self._mode.basis, queues=versions
             )
             if isinstance(outcome, Applied):
@@ -179,7 +171,7 @@ class Maintenance:
         """The configurations of the queues that exist, of which none may be encrypted."""
         known = self._catalogue.queues
         if any(queue not in known for queue in drafts):
-            await self._following.complete()
+            await self._peer_sync.complete()
         for number, (queue, some) in enumerate(drafts.items()):
             try:
                 PushBatch(queue, some, self._limits)
@@ -233,7 +225,7 @@ class Maintenance:
         return isinstance(outcome, Applied)
 
     async def _deliver_some(self) -> bool:
-        delivery = await self._popping.pop(_POP)
+        delivery = await self._popper.pop(_POP)
         if delivery is None:
             return False
         try:
@@ -242,7 +234,7 @@ class Maintenance:
                 await self._move(delivery, list(some), producer)
         except SkepError:
             # Not lost and not moved: the lease is given back, to try again from there.
-            await self._consumer.settle(delivery, [_later(delivery.messages[-1])])
+            await self._transactor.settle(lease_id_of(delivery), [_later(delivery.messages[-1])])
             raise
         return True
 
@@ -268,7 +260,7 @@ class Maintenance:
             else:
                 readable.append((message, buffered))
         if damaged:
-            await self._consumer.settle(delivery, damaged)
+            await self._transactor.settle(lease_id_of(delivery), damaged)
         return readable
 
     async def _move(
@@ -279,7 +271,7 @@ class Maintenance:
             drafts.setdefault(each.queue, []).append(each.draft)
         operations: list[Operation] = [Push(queue, some) for queue, some in drafts.items()]
         operations.append(Ack(str(delivery.lease_id), [_done(message) for message, _ in buffered]))
-        await self._transacting.run(operations, producer=producer, based_on=self._mode.basis)
+        await self._transactor.run(operations, producer=producer, based_on=self._mode.basis)
 
 
 def _with_id(draft: Draft) -> Draft:

@@ -1,9 +1,10 @@
 """Looking messages up without a lease, and taking one out."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from uuid import UUID
 
+from skep.core.admin.give_up import ManualGiveUp
 from skep.core.aio.completion import run_to_completion
 from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.limits import Limits
@@ -13,7 +14,7 @@ from skep.core.state.queue_state import PartitionState
 from skep.errors import Invalid, MessageNotFound
 from skep.model.address import address_of
 from skep.model.message import Message, Page
-from skep.model.name import Offset, check_id, check_text, check_transaction_id
+from skep.model.name import Offset, check_text, check_transaction_id
 from skep.model.segment import Segment
 from skep.store.protocol import Store
 
@@ -23,21 +24,23 @@ class Messages:
         self,
         store: Store,
         catalogue: Catalogue,
-        following: PeerSync,
-        reading: SegmentReader,
+        peer_sync: PeerSync,
+        segment_reader: SegmentReader,
+        give_up: ManualGiveUp,
         limits: Limits,
     ) -> None:
-        self._following = following
+        self._peer_sync = peer_sync
         self._store = store
         self._catalogue = catalogue
-        self._reading = reading
+        self._segment_reader = segment_reader
+        self._give_up = give_up
         self._limits = limits
 
     @current
     async def get(self, message_id: UUID) -> Message:
         """One message by its id; ``MessageNotFound`` if it is not kept any more."""
-        partition, offset = self._place(message_id)
-        found = await self._reading.message(partition, offset)
+        partition, offset = self._catalogue.locate(message_id)
+        found = await self._segment_reader.message(partition, offset)
         if found is None:
             raise MessageNotFound(str(message_id))
         return found
@@ -49,12 +52,14 @@ class Messages:
         check_transaction_id("transaction_id", transaction_id)
         offset = await self._store.find_offset(state.number, transaction_id)
         if offset is not None:
-            return await self._reading.message(state, offset)
+            return await self._segment_reader.message(state, offset)
         try:
             number, offset = address_of(UUID(transaction_id))
         except (ValueError, Invalid):
             return None
-        found = await self._reading.message(state, offset) if number == state.number else None
+        found = (
+            await self._segment_reader.message(state, offset) if number == state.number else None
+        )
         return found if found and found.chosen_id is None else None
 
     @current
@@ -81,9 +86,15 @@ class Messages:
     @current
     async def delete(self, message_id: UUID) -> None:
         """Remove one message for good. Its offset stays empty, and its transaction id is free."""
-        partition, offset = self._place(message_id)
+        partition, offset = self._catalogue.locate(message_id)
         if not await run_to_completion(self._delete(partition, offset)):
             raise MessageNotFound(str(message_id))
+
+    async def give_up(
+        self, message_id: UUID, *, group: str | None = None, error: str = ""
+    ) -> Sequence[str]:
+        """Dead-letter a message for one group, or for all that have not read it; return which."""
+        return await self._give_up.give_up(message_id, group=group, error=error)
 
     async def _delete(self, partition: PartitionState, offset: Offset) -> bool:
         queue = partition.queue.config.number
@@ -93,14 +104,6 @@ class Messages:
             # Whatever became of it: what was asked to be removed is not to be served from memory.
             self._catalogue.cache.drop(partition.number)
 
-    def _place(self, message_id: UUID) -> tuple[PartitionState, Offset]:
-        self._catalogue.check_open()
-        number, offset = address_of(check_id("message_id", message_id))
-        partition = self._catalogue.partitions.get(number)
-        if partition is None or not partition.start <= offset < partition.end:
-            raise MessageNotFound(str(message_id))
-        return partition, offset
-
     async def _list_partition(
         self, partition: PartitionState, before: str | None, limit: int
     ) -> Page:
@@ -109,12 +112,12 @@ class Messages:
         found: list[Message] = []
         at = start
         while at < stop:
-            segments = await self._reading.segments(
+            segments = await self._segment_reader.segments(
                 partition, at, messages=stop - at, size=self._limits.pop_bytes
             )
             if not segments:
                 break
-            found += self._reading.messages(partition, segments, at, stop)
+            found += self._segment_reader.messages(partition, segments, at, stop)
             at = segments[-1].end
         return Page(found[::-1], str(start) if start > partition.start else None)
 
@@ -146,12 +149,12 @@ class Messages:
 
     def _some(self, segment: Segment, index: int, count: int) -> Iterator[Message]:
         """Messages of a segment, newest first; only what is committed for sure."""
-        partition = self._catalogue.partitions.get(segment.partition)
+        partition = self._catalogue.find_partition(segment.partition)
         if partition is None:
             return iter(())
         start = segment.start + index
         stop = min(start + count, partition.end)
-        return reversed(list(self._reading.messages(partition, [segment], start, stop)))
+        return reversed(list(self._segment_reader.messages(partition, [segment], start, stop)))
 
 
 def _offset(before: str) -> Offset:

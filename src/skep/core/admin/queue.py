@@ -10,12 +10,11 @@ from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.log.committer import Committer
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.partition_order import in_order
-from skep.core.state.queue_state import PartitionState, QueueState
+from skep.core.state.queue_state import PartitionState
 from skep.model.change import Change
 from skep.model.dead_letter import DeadLetterFilter
 from skep.model.name import (
     DEFAULT_PARTITION,
-    RESERVED,
     Offset,
     check_count,
     check_label,
@@ -32,9 +31,9 @@ MAX_REMOVALS = 10_000
 
 class Queues:
     def __init__(
-        self, store: Store, catalogue: Catalogue, following: PeerSync, committer: Committer
+        self, store: Store, catalogue: Catalogue, peer_sync: PeerSync, committer: Committer
     ) -> None:
-        self._following = following
+        self._peer_sync = peer_sync
         self._store = store
         self._catalogue = catalogue
         self._committer = committer
@@ -82,18 +81,7 @@ class Queues:
         """The queues with these labels, the highest priority first, then by name."""
         check_label("namespace", namespace)
         check_label("task", task)
-        return [state.config for state in self.matching(namespace, task)]
-
-    def matching(self, namespace: str | None, task: str | None) -> Sequence[QueueState]:
-        """As ``list``, but what the broker knows of them."""
-        found = [
-            state
-            for state in self._catalogue.queues.values()
-            if not state.config.name.startswith(RESERVED)
-            and (namespace is None or state.config.namespace == namespace)
-            and (task is None or state.config.task == task)
-        ]
-        return sorted(found, key=lambda q: (-q.config.options.priority, q.config.name))
+        return [state.config for state in self._catalogue.matching(namespace, task)]
 
     @current
     async def has(self, queue: str, partition: str) -> bool:

@@ -10,8 +10,8 @@ from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.limits import Limits
 from skep.core.log.committer import Committer
 from skep.core.log.segment_reader import SegmentReader
-from skep.core.metrics.counters import Sees
 from skep.core.state.catalogue import Catalogue
+from skep.core.visibility import QueueFilter
 from skep.errors import Invalid, MessageNotFound
 from skep.model.address import address_of
 from skep.model.change import Change
@@ -29,23 +29,23 @@ class Traces:
         self,
         store: Store,
         catalogue: Catalogue,
-        following: PeerSync,
+        peer_sync: PeerSync,
         committer: Committer,
         messages: Messages,
-        reading: SegmentReader,
+        segment_reader: SegmentReader,
         limits: Limits,
     ) -> None:
-        self._following = following
+        self._peer_sync = peer_sync
         self._store = store
         self._catalogue = catalogue
         self._committer = committer
         self._messages = messages
-        self._reading = reading
+        self._segment_reader = segment_reader
         self._limits = limits
 
     @current
     async def messages(
-        self, trace_id: UUID, *, sees: Sees | None = None, limit: int = 1000
+        self, trace_id: UUID, *, sees: QueueFilter | None = None, limit: int = 1000
     ) -> list[Message]:
         """The messages with a trace id, of all queues, in the order in which they were pushed.
 
@@ -56,10 +56,10 @@ class Traces:
         most = limit if sees is None else MAX_EVENTS
         found: list[Message] = []
         for number, offset in await self._store.find_trace(trace_id.bytes, limit=most):
-            partition = self._catalogue.partitions.get(number)
+            partition = self._catalogue.find_partition(number)
             if partition is None or not (sees is None or sees(partition.queue.config.name)):
                 continue
-            message = await self._reading.message(partition, offset)
+            message = await self._segment_reader.message(partition, offset)
             if message:
                 found.append(message)
             if len(found) == limit:
@@ -105,7 +105,7 @@ class Traces:
         """The events of a message, oldest first."""
         self._catalogue.check_open()
         number, offset = address_of(check_id("message_id", message_id))
-        if number not in self._catalogue.partitions:
+        if self._catalogue.find_partition(number) is None:
             return []
         return await self._store.trace_events(number, offset)
 

@@ -27,9 +27,9 @@ class PushMode(Enum):
 
 
 class MaintenanceMode:
-    def __init__(self, store: Store, following: PeerSync) -> None:
+    def __init__(self, store: Store, peer_sync: PeerSync) -> None:
         self._store = store
-        self._following = following
+        self._peer_sync = peer_sync
         self._version = 0
         self.push = PushMode.NORMAL
         self.pops_paused = False
@@ -55,5 +55,5 @@ class MaintenanceMode:
 
     async def check_normal(self) -> None:
         """Raise ``InMaintenance`` if pushes are buffered, whichever server ended that."""
-        if not await self._following.find(lambda: not self.buffers):
+        if not await self._peer_sync.find(lambda: not self.buffers):
             raise InMaintenance

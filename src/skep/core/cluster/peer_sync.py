@@ -276,7 +276,7 @@ class PeerSync:
         if group is not None and group.subscription.id == moved.subscription:
             self._catalogue.hear(group, partition, moved.state, own=moved.own)
             if moved.state.lease and not moved.own and not self._catalogue.loaded:
-                self._catalogue.holdings.announced.add(moved.state.lease.id)
+                self._catalogue.lease_table.announced.add(moved.state.lease.id)
 
 
 def current(
@@ -285,7 +285,7 @@ def current(
     """Let a method act on all that any server committed before it was called.
 
     For what reads or relies on ends, backlogs, configurations, or that something does not exist.
-    Its class must have ``_following``. If its first parameter is ``queue``, it concerns no other.
+    Its class must have ``_peer_sync``. If its first parameter is ``queue``, it concerns no other.
     """
     is_of_queue = list(signature(method).parameters)[1:2] == ["queue"]
 
@@ -295,8 +295,8 @@ def current(
 
     @wraps(method)
     async def whole(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        following: PeerSync = self._following  # type: ignore[attr-defined]
-        await following.complete(queue_of(args, kwargs))
+        peer_sync: PeerSync = self._peer_sync  # type: ignore[attr-defined]
+        await peer_sync.complete(queue_of(args, kwargs))
         return await method(self, *args, **kwargs)
 
     return whole

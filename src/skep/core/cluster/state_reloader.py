@@ -26,7 +26,7 @@ class StateReloader:
         known = self._catalogue.by_number.get(number)
         if config is None:
             if known is not None and known is before:
-                await self._catalogue.drop_queue(known)
+                self._catalogue.drop_queue(known)
             return None
         if known is None:
             is_gone = number in self._catalogue.dropped

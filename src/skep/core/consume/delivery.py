@@ -31,8 +31,8 @@ class DeliveryBuilder:
         clock: Clock,
         catalogue: Catalogue,
         committer: Committer,
-        claiming: PartitionLeaser,
-        evicting: Evictor,
+        partition_leaser: PartitionLeaser,
+        evictor: Evictor,
         mode: MaintenanceMode,
         limits: Limits,
     ) -> None:
@@ -41,10 +41,10 @@ class DeliveryBuilder:
         self._clock = clock
         self._catalogue = catalogue
         self._committer = committer
-        self._claiming = claiming
-        self._evicting = evicting
+        self._partition_leaser = partition_leaser
+        self._evictor = evictor
 
-    async def take(self, groups: list[GroupState], take: DeliveryRequest) -> Delivery | None:
+    async def build(self, groups: list[GroupState], take: DeliveryRequest) -> Delivery | None:
         """Lease what is ready now; None if nothing is.
 
         ``groups`` are tried in their order; within one, the partition that waits longest
@@ -140,8 +140,8 @@ class DeliveryBuilder:
         """
         claim = None
         try:
-            await self._evicting.evict(group, partition)
-            claim = await self._claiming.prepare(
+            await self._evictor.evict(group, partition)
+            claim = await self._partition_leaser.prepare(
                 group, partition, take, budget=budget, size=size, lease_id=lease_id
             )
         except (Corrupted, EncryptionUnavailable) as error:
@@ -156,7 +156,7 @@ class DeliveryBuilder:
 
     def _note_ages(self, claims: list[PartitionLease], lease_id: LeaseId) -> None:
         for claim in claims:
-            self._catalogue.holdings.note(lease_id, (claim.group, claim.partition), claim.ages)
+            self._catalogue.lease_table.note(lease_id, (claim.group, claim.partition), claim.ages)
 
     async def _commit(self, claims: list[PartitionLease], lease_id: LeaseId) -> Outcome:
         queue = claims[0].group.queue
@@ -179,7 +179,7 @@ class DeliveryBuilder:
 
     def _give_back(self, lease_id: LeaseId) -> None:
         try:
-            held = self._catalogue.holdings.live(lease_id)
+            held = self._catalogue.lease_table.live(lease_id)
             updates = tuple(g.update(p, leases.release(g.stored(p))) for g, p in held)
             self._committer.submit(Change(consumers=updates)).add_done_callback(_ignore)
         except LeaseLost:

@@ -20,12 +20,16 @@ EVICTED = "evicted"
 
 class Evictor:
     def __init__(
-        self, store: Store, catalogue: Catalogue, committer: Committer, reading: SegmentReader
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        committer: Committer,
+        segment_reader: SegmentReader,
     ) -> None:
         self._store = store
         self._catalogue = catalogue
         self._committer = committer
-        self._reading = reading
+        self._segment_reader = segment_reader
 
     async def evict(self, group: GroupState, partition: PartitionState) -> int:
         """Make dead letters of what waited too long for this group; return how many.
@@ -38,7 +42,7 @@ class Evictor:
             now = self._store.clock.now()
             if consumer.live_lease(now) or not waited_too_long(options, consumer.oldest_at, now):
                 break
-            segments = await self._reading.segments(
+            segments = await self._segment_reader.segments(
                 partition, consumer.cursor, messages=STEP, size=1 << 20
             )
             late = too_late(options, segments, now)

@@ -18,21 +18,21 @@ from skep.store.protocol import Store
 
 class HeldMessages:
     def __init__(
-        self, store: Store, catalogue: Catalogue, following: PeerSync, reading: SegmentReader
+        self, store: Store, catalogue: Catalogue, peer_sync: PeerSync, segment_reader: SegmentReader
     ) -> None:
         self._store = store
         self._catalogue = catalogue
-        self._following = following
-        self._reading = reading
+        self._peer_sync = peer_sync
+        self._segment_reader = segment_reader
 
     def names(self, number: int) -> tuple[str, str] | None:
         """The names of the queue and the partition with a number, as far as is known here."""
-        found = self._catalogue.partitions.get(number)
+        found = self._catalogue.find_partition(number)
         return None if found is None else (found.queue.config.name, found.name)
 
     async def partition(self, number: int) -> tuple[str, str] | None:
         """The names of the queue and the partition with a number."""
-        return await self._following.find(lambda: self.names(number))
+        return await self._peer_sync.find(lambda: self.names(number))
 
     async def queues_of_lease(self, lease_id: LeaseId) -> set[str]:
         """The queues that a lease holds something of."""
@@ -69,7 +69,7 @@ class HeldMessages:
         Mostly they are what the lease holds, and that is in memory.
         """
         held = await self._held(lease_id, partition)
-        known = await self._following.find(lambda: self._catalogue.partitions.get(partition))
+        known = await self._peer_sync.find(lambda: self._catalogue.find_partition(partition))
         if known is None:
             return [None] * len(transaction_ids)
         here = _by_id(await self._run(held)) if held else {}
@@ -79,7 +79,7 @@ class HeldMessages:
         ]
 
     async def _places(self, lease_id: LeaseId) -> Sequence[LeasedPartition]:
-        return await self._following.find(lambda: self._catalogue.holdings.of(lease_id))
+        return await self._peer_sync.find(lambda: self._catalogue.lease_table.of(lease_id))
 
     async def _held(self, lease_id: LeaseId, partition: int) -> LeasedPartition | None:
         places = await self._places(lease_id)
@@ -89,7 +89,7 @@ class HeldMessages:
         group, partition = held
         consumer = group.consumer(partition)
         count = consumer.run_end - consumer.cursor
-        return await self._reading.segments(
+        return await self._segment_reader.segments(
             partition, consumer.cursor, messages=count, size=1 << 62
         )
 
@@ -98,7 +98,7 @@ class HeldMessages:
             number, offset = address_of(UUID(chosen))
         except (ValueError, Invalid):
             return await self._store.find_offset(partition.number, chosen)
-        if number == partition.number and await self._following.find(
+        if number == partition.number and await self._peer_sync.find(
             lambda: partition.start <= offset < partition.end
         ):
             return offset

@@ -40,10 +40,10 @@ class PartitionLease(msgspec.Struct, frozen=True):
 
 
 class PartitionLeaser:
-    def __init__(self, clock: Clock, catalogue: Catalogue, reading: SegmentReader) -> None:
+    def __init__(self, clock: Clock, catalogue: Catalogue, segment_reader: SegmentReader) -> None:
         self._clock = clock
         self._catalogue = catalogue
-        self._reading = reading
+        self._segment_reader = segment_reader
 
     async def prepare(
         self,
@@ -64,7 +64,7 @@ class PartitionLeaser:
             return None
         stop = self._stop(consumer, partition, budget)
         # One more than is delivered: how old it is decides when this partition's turn is.
-        segments = await self._reading.segments(
+        segments = await self._segment_reader.segments(
             partition, consumer.cursor, messages=stop - consumer.cursor + 1, size=size
         )
         ripe = visible(options, segments, now)
@@ -113,7 +113,7 @@ class PartitionLeaser:
     ) -> tuple[list[Message], Offset]:
         """Up to ``budget`` messages that are not done, and where the run ends."""
         end = min(stop, segments[-1].end)
-        found = self._reading.messages(
+        found = self._segment_reader.messages(
             partition, segments, consumer.cursor, end, attempt=consumer.next_attempt
         )
         acked = consumer.acked

@@ -1,65 +1,42 @@
-"""Popping: find who may serve the request, take what is ready, or wait for it."""
+"""Pop: find the groups that may serve a request, lease what is ready, or wait for it."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from datetime import datetime
+from typing import TypeAlias
 
-import msgspec
 from msgspec.structs import replace
 
-from skep.core.admin.group import Groups, check_mode
-from skep.core.admin.queue import Queues
 from skep.core.cluster.peer_sync import PeerSync
 from skep.core.consume.delivery import DeliveryBuilder
 from skep.core.consume.partition_lease import DeliveryRequest
+from skep.core.consume.subscription import Subscriptions
 from skep.core.limits import Limits
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import GroupState, PartitionState, QueueState
 from skep.core.state.waiters import ANY_QUEUE, Waiter, WaitKey
-from skep.errors import Invalid, QueueNotFound
+from skep.errors import QueueNotFound
 from skep.model.message import Delivery
-from skep.model.name import QUEUE_MODE, SECOND, Instant, check_count, from_datetime
+from skep.model.name import SECOND, Instant, check_count
+from skep.model.pop_request import PopRequest
 from skep.store.protocol import Store
 
 _LOADING = 5 * SECOND
 """How much longer a pop that finds nothing may take while its queue is being loaded."""
 
+Authorize: TypeAlias = Callable[[], Awaitable[None]]
+"""Raises if the caller may no longer pop."""
 
-class PopRequest(msgspec.Struct, frozen=True, kw_only=True):
-    queue: str | None = None
-    group: str = QUEUE_MODE
-    partition: str | None = None
-    namespace: str | None = None
-    task: str | None = None
-    batch: int = 1
-    partitions: int = 1
-    wait: float = 0
-    auto_ack: bool = False
-    lease_seconds: int | None = None
-    subscription_mode: str = "all"
-    subscription_from: datetime | None = None
-    authorize: Callable[[], Awaitable[None]] | None = None
-    principal: str | None = None
 
-    def check(self, limits: Limits) -> None:
-        if (self.queue is None) == (self.namespace is None and self.task is None):
-            raise Invalid("queue", "name a queue, or a namespace or task instead of it")
-        if self.partition is not None and self.queue is None:
-            raise Invalid("partition", "needs a queue")
-        self._check_numbers(limits)
-        if type(self.auto_ack) is not bool:
-            raise Invalid("auto_ack", f"must be true or false, not {self.auto_ack!r}")
-        check_mode(self.subscription_mode)
-        if self.subscription_from is not None:
-            from_datetime("subscription_from", self.subscription_from)
+def check_limits(request: PopRequest, limits: Limits) -> None:
+    check_count("batch", request.batch, least=1, most=limits.pop_messages)
+    check_count("partitions", request.partitions, least=1, most=limits.pop_partitions)
+    if request.lease_seconds is not None:
+        check_count("lease_seconds", request.lease_seconds, least=1, most=limits.lease_seconds)
+    request.check_wait(limits.wait_seconds)
 
-    def _check_numbers(self, limits: Limits) -> None:
-        check_count("batch", self.batch, least=1, most=limits.pop_messages)
-        check_count("partitions", self.partitions, least=1, most=limits.pop_partitions)
-        if self.lease_seconds is not None:
-            check_count("lease_seconds", self.lease_seconds, least=1, most=limits.lease_seconds)
-        if type(self.wait) not in (int, float) or not 0 <= self.wait <= limits.wait_seconds:
-            raise Invalid("wait", f"must be 0 to {limits.wait_seconds} seconds, not {self.wait!r}")
+
+async def _always() -> None:
+    """Authorize every caller."""
 
 
 class Popper:
@@ -67,53 +44,61 @@ class Popper:
         self,
         store: Store,
         catalogue: Catalogue,
-        following: PeerSync,
-        queues: Queues,
-        groups: Groups,
-        taking: DeliveryBuilder,
+        peer_sync: PeerSync,
+        subscriptions: Subscriptions,
+        delivery_builder: DeliveryBuilder,
     ) -> None:
         self._clock = store.clock
         self._catalogue = catalogue
-        self._following = following
-        self._queues = queues
-        self._groups = groups
-        self._taking = taking
+        self._peer_sync = peer_sync
+        self._subscriptions = subscriptions
+        self._delivery_builder = delivery_builder
 
-    async def pop(self, request: PopRequest) -> Delivery | None:
-        sleeper = Waiter()
+    async def pop(
+        self,
+        request: PopRequest,
+        *,
+        authorize: Authorize | None = None,
+        principal: str | None = None,
+    ) -> Delivery | None:
+        """``authorize`` is called after each wait, before anything is leased."""
+        waiter = Waiter()
         try:
-            return await self._pop(request, sleeper)
+            return await self._pop(request, waiter, authorize or _always, principal)
         finally:
-            # Woken for one partition, it may have taken another, or nothing at all.
-            sleeper.pass_on()
+            # Woken for one partition, it may have leased another, or none.
+            waiter.pass_on()
 
-    async def _pop(self, request: PopRequest, sleeper: Waiter) -> Delivery | None:
+    async def _pop(
+        self, request: PopRequest, waiter: Waiter, authorize: Authorize, principal: str | None
+    ) -> Delivery | None:
         until = self._clock.now() + int(request.wait * SECOND)
         while True:
             # What was pushed, deleted or configured before counts, whichever server did it.
-            await self._following.catch_up()
+            await self._peer_sync.catch_up()
             if request.queue is not None and not self._may_exist(request.queue):
                 # Whatever will be in the queue comes after the group: for it, all of that is new.
                 request = replace(request, subscription_mode="all")
-            groups = await self._candidates(request)
+            groups = await self._candidates(request, authorize)
             only = self._only(request, groups)
-            delivery = await self._take(request, groups, only)
+            delivery = await self._deliver(request, groups, only, principal)
             if delivery is not None:
                 return delivery
-            if not await self._wait(request, sleeper, groups, only, until):
+            if not await self._wait(request, waiter, groups, only, until):
                 return None
+            await authorize()
 
     async def _wait(
         self,
         request: PopRequest,
-        sleeper: Waiter,
+        waiter: Waiter,
         groups: list[GroupState],
         only: PartitionState | None,
         until: Instant,
     ) -> bool:
         """Wait for a reason to look again; False if there was none in time."""
-        waiting = self._catalogue.waiting
-        if waiting.closed:
+        waiters = self._catalogue.waiters
+        if waiters.closed:
             return False
         if not self._catalogue.is_complete(groups):
             # Something may be ready in partitions that were not looked at yet.
@@ -121,14 +106,12 @@ class Popper:
         if self._clock.now() >= until:
             return False
         if not self._has_changed(request, groups):
-            sleeper.pass_on()
-            await waiting.park(sleeper, _places(request, groups, only), until)
-        if not waiting.closed:
-            await _authorize(request)
-        return not waiting.closed
+            waiter.pass_on()
+            await waiters.wait(waiter, _wait_keys(request, groups, only), until)
+        return not waiters.closed
 
     def _has_changed(self, request: PopRequest, groups: list[GroupState]) -> bool:
-        """Whether groups were found to be gone, or a queue to exist, while they were looked at."""
+        """Whether a group was removed, or the queue created, while they were looked at."""
         if not groups and request.queue in self._catalogue.queues:
             return True
         return any(group.removed for group in groups)
@@ -137,12 +120,16 @@ class Popper:
         """Whether a queue is known, or is being deleted, which may fail."""
         return queue in self._catalogue.queues or queue in self._catalogue.deleting
 
-    async def _take(
-        self, request: PopRequest, groups: list[GroupState], only: PartitionState | None
+    async def _deliver(
+        self,
+        request: PopRequest,
+        groups: list[GroupState],
+        only: PartitionState | None,
+        principal: str | None,
     ) -> Delivery | None:
         if request.partition is not None and only is None:
             return None
-        return await self._taking.take(
+        return await self._delivery_builder.build(
             groups,
             DeliveryRequest(
                 batch=request.batch,
@@ -150,36 +137,36 @@ class Popper:
                 auto_ack=request.auto_ack,
                 only=only,
                 lease_seconds=request.lease_seconds,
-                principal=request.principal,
+                principal=principal,
             ),
         )
 
-    async def _candidates(self, request: PopRequest) -> list[GroupState]:
+    async def _candidates(self, request: PopRequest, authorize: Authorize) -> list[GroupState]:
         """The request's group in each queue that may serve it, the most urgent first."""
         groups = []
         has_waited = False
         for queue in self._matching(request):
-            group = self._groups.find(queue, request.group)
+            group = self._subscriptions.find(queue, request.group)
             if group is None:
                 has_waited = True
                 group = await self._contact(queue, request)
             if group is not None:
                 groups.append(group)
         if has_waited:
-            await _authorize(request)
+            await authorize()
         return sorted(groups, key=_urgency) if len(groups) > 1 else groups
 
     async def _contact(self, queue: QueueState, request: PopRequest) -> GroupState | None:
         """The request's group after its first contact; None if the queue was just deleted."""
         with suppress(QueueNotFound):
-            return await self._groups.contact(
+            return await self._subscriptions.contact(
                 queue, request.group, request.subscription_mode, request.subscription_from
             )
         return None
 
     def _matching(self, request: PopRequest) -> Sequence[QueueState]:
         if request.queue is None:
-            return self._queues.matching(request.namespace, request.task)
+            return self._catalogue.matching(request.namespace, request.task)
         queue = self._catalogue.queues.get(request.queue)
         return [queue] if queue else []
 
@@ -189,21 +176,15 @@ class Popper:
         return groups[0].queue.partitions.get(request.partition)
 
 
-async def _authorize(request: PopRequest) -> None:
-    """Check the caller again after a wait."""
-    if request.authorize is not None:
-        await request.authorize()
-
-
 def _urgency(group: GroupState) -> tuple[int, float]:
     oldest = group.ready.oldest_at()
     return -group.queue.config.options.priority, float("inf") if oldest is None else oldest
 
 
-def _places(
+def _wait_keys(
     request: PopRequest, groups: list[GroupState], only: PartitionState | None
 ) -> list[WaitKey]:
-    """Where to wait for something to change."""
+    """What to wait for: a change in any queue, in a group, or in one partition."""
     if request.queue is None:
         return [ANY_QUEUE, *((group.queue.config.number, group.name) for group in groups)]
     if not groups:

@@ -112,7 +112,7 @@ class Settler:
         self._catalogue = catalogue
         self._random = random
 
-    def ack(
+    def settle(
         self, plan: ChangeBuilder, lease_id: LeaseId, verdicts: Sequence[Verdict] | None
     ) -> Settlement:
         """Settle messages of a lease; all that it still holds as completed if none are named.
@@ -162,8 +162,8 @@ class Settler:
         granted before the start may hold partitions that are not loaded yet.
         """
         held, is_own = (
-            self._catalogue.holdings.of(lease_id),
-            self._catalogue.holdings.is_own(lease_id),
+            self._catalogue.lease_table.of(lease_id),
+            self._catalogue.lease_table.is_own(lease_id),
         )
         if not is_own and not (held and self._catalogue.has_states_of(held[0][0].name)):
             return self._catalogue.loaded and not self._store.has_peers
@@ -171,13 +171,13 @@ class Settler:
 
     def is_loaded(self, lease_id: LeaseId) -> bool:
         """Whether nothing that a lease holds is still to be loaded."""
-        return self._catalogue.loaded or lease_id in self._catalogue.holdings.announced
+        return self._catalogue.loaded or lease_id in self._catalogue.lease_table.announced
 
     def _held(
         self, plan: ChangeBuilder, lease_id: LeaseId, only: Collection[int] | None
     ) -> list[LeasedPartition]:
         """What a lease holds when the acks on their way are done, all or ``only`` a part of it."""
-        places = self._catalogue.holdings.live(lease_id, only)
+        places = self._catalogue.lease_table.live(lease_id, only)
         alive = self._alive(plan, lease_id)
         if not alive:
             raise LeaseLost(lease_id)
@@ -187,7 +187,7 @@ class Settler:
         now = self._clock.now()
         return {
             place
-            for place in self._catalogue.holdings.of(lease_id)
+            for place in self._catalogue.lease_table.of(lease_id)
             if leases.is_live(plan.consumer(*place), lease_id, now)
         }
 
@@ -199,7 +199,7 @@ class Settler:
         """
         now = self._clock.now()
         ends: list[Instant] = []
-        held = self._catalogue.holdings.live(lease_id)
+        held = self._catalogue.lease_table.live(lease_id)
         for group, partition in held:
             state = leases.extend(plan.consumer(group, partition), seconds=seconds, now=now)
             if state.lease is not None:

@@ -28,11 +28,11 @@ class DeadLetterBrowser:
     def __init__(
         self,
         catalogue: Catalogue,
-        following: PeerSync,
+        peer_sync: PeerSync,
         letters: DeadLetters,
         limits: Limits,
     ) -> None:
-        self._following = following
+        self._peer_sync = peer_sync
         self._catalogue = catalogue
         self._dead_letters = letters
         self._limits = limits
@@ -67,7 +67,7 @@ class DeadLetterBrowser:
         self, partition: int, transaction_id: str, *, group: str | None = None
     ) -> FailedMessage | None:
         """The newest dead letter of a message, which itself need not be kept any more."""
-        state = self._catalogue.partitions.get(partition)
+        state = self._catalogue.find_partition(partition)
         if state is None:
             return None
         before = None

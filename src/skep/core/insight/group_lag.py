@@ -9,15 +9,15 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from skep.core.admin.group import group_lag, partition_lag
 from skep.core.aio.slicing import yielding
 from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.journal.reader_group import ReaderGroups
-from skep.core.metrics.counters import Sees
 from skep.core.state.catalogue import Catalogue
+from skep.core.state.group_lag import group_lag, partition_lag
 from skep.core.state.partition_order import in_order
 from skep.core.state.queue_state import GroupState, PartitionState, QueueState
 from skep.core.state.totals_updater import TotalsUpdater
+from skep.core.visibility import QueueFilter
 from skep.errors import NotFound
 from skep.model.name import QUEUE_MODE, RESERVED, SECOND, Instant, Offset, check_text, to_datetime
 from skep.model.stats import GroupLag, PartitionLag
@@ -50,24 +50,24 @@ class GroupLagReader:
         self,
         store: Store,
         catalogue: Catalogue,
-        following: PeerSync,
-        counting: TotalsUpdater,
+        peer_sync: PeerSync,
+        totals_updater: TotalsUpdater,
         readers: ReaderGroups,
     ) -> None:
-        self._following = following
+        self._peer_sync = peer_sync
         self._store = store
         self._catalogue = catalogue
-        self._counting = counting
+        self._totals_updater = totals_updater
         self._readers = readers
 
     @current
-    async def of(self, group: str, sees: Sees) -> list[str]:
+    async def of(self, group: str, sees: QueueFilter) -> list[str]:
         """The queues that somebody sees and a group has popped from, by name."""
         check_text("group", group)
         return [name for name, state in self._seen(sees) if group in state.groups]
 
     @current
-    async def find(self, group: str, sees: Sees) -> list[str]:
+    async def find(self, group: str, sees: QueueFilter) -> list[str]:
         """As ``of``, but there must be one."""
         found = await self.of(group, sees)
         if not found:
@@ -75,7 +75,7 @@ class GroupLagReader:
         return found
 
     @current
-    async def find_all(self, group: str, sees: Sees) -> list[str]:
+    async def find_all(self, group: str, sees: QueueFilter) -> list[str]:
         """The queues that a group has popped from, or whose journals it reads."""
         reader = await self._readers.find(group)
         found = [
@@ -88,7 +88,7 @@ class GroupLagReader:
         return found
 
     @current
-    async def groups(self, sees: Sees) -> list[GroupLag]:
+    async def groups(self, sees: QueueFilter) -> list[GroupLag]:
         """Every group of every queue that somebody sees, and how far it is."""
         readers = await self._readers.all()
         found: list[GroupLag] = []
@@ -126,7 +126,7 @@ class GroupLagReader:
         ]
 
     @current
-    async def lagging(self, sees: Sees, *, seconds: float, limit: int) -> list[LaggingPlace]:
+    async def lagging(self, sees: QueueFilter, *, seconds: float, limit: int) -> list[LaggingPlace]:
         """Where messages wait at least so long, the oldest first."""
         now = self._store.clock.now()
         horizon = now - int(seconds * SECOND)
@@ -159,7 +159,7 @@ class GroupLagReader:
         if group == QUEUE_MODE and group not in state.groups:
             return await _whole_depth(state, limit)
         known = self._catalogue.group(queue, group)
-        await self._counting.catch_up(state)
+        await self._totals_updater.catch_up(state)
         backlog, waiting = known.backlog - known.acked, len(known.totals.waiting)
         partitions: list[tuple[str, int]] = []
         async for partition in yielding(await in_order(state) if waiting else ()):
@@ -169,7 +169,7 @@ class GroupLagReader:
                 partitions.append((partition.name, pending))
         return Depth(backlog=backlog, partitions_with_backlog=waiting, partitions=partitions)
 
-    def _seen(self, sees: Sees) -> list[tuple[str, QueueState]]:
+    def _seen(self, sees: QueueFilter) -> list[tuple[str, QueueState]]:
         """The queues that somebody sees, by name, without those that are the broker's own."""
         self._catalogue.check_open()
         return [
@@ -179,7 +179,7 @@ class GroupLagReader:
         ]
 
     async def _lag(self, group: GroupState) -> GroupLag:
-        await self._counting.catch_up(group.queue)
+        await self._totals_updater.catch_up(group.queue)
         lag = group_lag(group)
         return replace(lag, oldest_at=await self._oldest(group))
 

@@ -19,7 +19,7 @@ class StoreHealth:
     @property
     def is_stopping(self) -> bool:
         """Whether long polls are answered at once, because the broker will be closed soon."""
-        return self._catalogue.waiting.closed
+        return self._catalogue.waiters.closed
 
     @property
     def is_closed(self) -> bool:

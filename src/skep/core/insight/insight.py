@@ -30,11 +30,11 @@ class Insight:
         self,
         store: Store,
         catalogue: Catalogue,
-        following: PeerSync,
+        peer_sync: PeerSync,
         committer: Committer,
-        counting: TotalsUpdater,
+        totals_updater: TotalsUpdater,
         meter: CommitMeter,
-        reading: SegmentReader,
+        segment_reader: SegmentReader,
         letters: DeadLetters,
         traces: Traces,
         readers: ReaderGroups,
@@ -43,11 +43,11 @@ class Insight:
     ) -> None:
         self.clock = store.clock
         self.health = StoreHealth(store, catalogue, committer)
-        self.observing = MessageInspector(store, catalogue, following, reading)
-        self.queues = QueueSummaryReader(store, catalogue, following, counting, meter)
-        self.groups = GroupLagReader(store, catalogue, following, counting, readers)
-        self.messages = MessageBrowser(store, catalogue, following, self.observing, limits)
-        self.letters = DeadLetterBrowser(catalogue, following, letters, limits)
-        self.traces = TraceSearch(catalogue, following, traces, reading, limits)
+        self.inspector = MessageInspector(store, catalogue, peer_sync, segment_reader)
+        self.queues = QueueSummaryReader(store, catalogue, peer_sync, totals_updater, meter)
+        self.groups = GroupLagReader(store, catalogue, peer_sync, totals_updater, readers)
+        self.messages = MessageBrowser(store, catalogue, peer_sync, self.inspector, limits)
+        self.letters = DeadLetterBrowser(catalogue, peer_sync, letters, limits)
+        self.traces = TraceSearch(catalogue, peer_sync, traces, segment_reader, limits)
         self.metrics = meter.metrics
         self.latencies = latencies

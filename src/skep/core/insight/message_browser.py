@@ -72,20 +72,20 @@ class MessageBrowser:
         self,
         store: Store,
         catalogue: Catalogue,
-        following: PeerSync,
-        observing: MessageInspector,
+        peer_sync: PeerSync,
+        inspector: MessageInspector,
         limits: Limits,
     ) -> None:
-        self._following = following
+        self._peer_sync = peer_sync
         self._store = store
         self._catalogue = catalogue
-        self._observing = observing
+        self._inspector = inspector
         self._limits = limits
 
     async def get(self, message_id: UUID) -> MessageView:
         """One message with its payload, and what became of it."""
         self._catalogue.check_open()
-        return await self._observing.message(message_id)
+        return await self._inspector.message(message_id)
 
     @current
     async def page(
@@ -160,7 +160,7 @@ class MessageBrowser:
         True if the page was full before that.
         """
         first = track.start_of(segment)
-        observed = await self._observing.segment(segment, payloads=payloads)
+        observed = await self._inspector.segment(segment, payloads=payloads)
         for at in range(min(position, first + len(segment.columns)) - 1, first - 1, -1):
             if search.is_over:
                 return True

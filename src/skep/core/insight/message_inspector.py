@@ -8,7 +8,6 @@ from skep.core.state import message_status as standing
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import PartitionState
 from skep.errors import Corrupted, EncryptionUnavailable, MessageNotFound
-from skep.model.address import address_of
 from skep.model.consumer import Consumer
 from skep.model.message import Message
 from skep.model.message_view import MessageView, Standing
@@ -19,16 +18,16 @@ from skep.store.protocol import Store
 
 class MessageInspector:
     def __init__(
-        self, store: Store, catalogue: Catalogue, following: PeerSync, reading: SegmentReader
+        self, store: Store, catalogue: Catalogue, peer_sync: PeerSync, segment_reader: SegmentReader
     ) -> None:
-        self._following = following
+        self._peer_sync = peer_sync
         self._store = store
         self._catalogue = catalogue
-        self._reading = reading
+        self._segment_reader = segment_reader
 
     async def segment(self, segment: Segment, *, payloads: bool) -> "Observed":
         """A segment, and what became of its messages up to now."""
-        partition = self._catalogue.partitions.get(segment.partition)
+        partition = self._catalogue.find_partition(segment.partition)
         letters: dict[Offset, dict[str, int]] = {}
         for offset, group, number in await self._store.given_up(
             segment.partition, segment.start, segment.end
@@ -39,17 +38,14 @@ class MessageInspector:
             partition,
             letters,
             self._store.clock.now(),
-            self._reading if payloads else None,
+            self._segment_reader if payloads else None,
         )
 
     @current
     async def message(self, message_id: UUID) -> MessageView:
         """One message with its payload, and what became of it."""
-        number, offset = address_of(message_id)
-        partition = self._catalogue.partitions.get(number)
-        if partition is None or not partition.start <= offset < partition.end:
-            raise MessageNotFound(str(message_id))
-        segments = await self._reading.segments(partition, offset, messages=1, size=1)
+        partition, offset = self._catalogue.locate(message_id)
+        segments = await self._segment_reader.segments(partition, offset, messages=1, size=1)
         if segments and segments[0].start <= offset:
             observed = await self.segment(segments[0], payloads=True)
             view = observed.view(offset)
@@ -67,13 +63,13 @@ class Observed:
         partition: PartitionState | None,
         letters: dict[Offset, dict[str, int]],
         now: Instant,
-        reading: SegmentReader | None,
+        segment_reader: SegmentReader | None,
     ) -> None:
         self._segment = segment
         self._partition = partition
         self._letters = letters
         self._now = now
-        self._reading = reading
+        self._segment_reader = segment_reader
         groups = partition.queue.groups.items() if partition else ()
         self._consumers: dict[str, Consumer] = {
             name: group.consumer(partition) for name, group in groups if partition
@@ -125,10 +121,10 @@ class Observed:
 
     def _whole(self, partition: PartitionState, offset: Offset) -> Message | None:
         """The message with its payload, if that is wanted and can be read."""
-        if self._reading is None:
+        if self._segment_reader is None:
             return None
         try:
-            found = self._reading.messages(partition, [self._segment], offset, offset + 1)
+            found = self._segment_reader.messages(partition, [self._segment], offset, offset + 1)
             return next(found, None)
         except (Corrupted, EncryptionUnavailable):
             return None

@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Iterable
 from skep.core.aio.slicing import yielding
 from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.metrics.commit_meter import CommitMeter
-from skep.core.metrics.counters import Sees
 from skep.core.state import message_status as standing
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.partition_order import in_order
 from skep.core.state.queue_state import PartitionState
 from skep.core.state.totals_updater import TotalsUpdater
+from skep.core.visibility import QueueFilter
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
 from skep.model.name import RESERVED, LeaseId, to_datetime
 from skep.model.queue import Queue, Removal
@@ -36,21 +36,21 @@ class QueueSummaryReader:
         self,
         store: Store,
         catalogue: Catalogue,
-        following: PeerSync,
-        counting: TotalsUpdater,
+        peer_sync: PeerSync,
+        totals_updater: TotalsUpdater,
         meter: CommitMeter,
     ) -> None:
-        self._following = following
+        self._peer_sync = peer_sync
         self._store = store
         self._catalogue = catalogue
-        self._counting = counting
+        self._totals_updater = totals_updater
         self._meter = meter
 
     # Queues and partitions.
 
     @current
     async def find(
-        self, sees: Sees, *, namespace: str | None = None, task: str | None = None
+        self, sees: QueueFilter, *, namespace: str | None = None, task: str | None = None
     ) -> list[Queue]:
         """The queues that somebody sees, by name."""
         self._catalogue.check_open()
@@ -72,7 +72,7 @@ class QueueSummaryReader:
     async def _summarize(self, queue: str) -> QueueSummary:
         state = self._catalogue.queue(queue)
         letters = await self._dead_letters(queue)
-        counts = await self._counting.counts(state)
+        counts = await self._totals_updater.counts(state)
         groups = state.groups.values()
         return QueueSummary(
             queue=state.config,
@@ -140,7 +140,7 @@ class QueueSummaryReader:
             state = self._catalogue.queues.get(config.name)
             if state is None:
                 continue
-            await self._counting.catch_up(state)
+            await self._totals_updater.catch_up(state)
             for totals in [group.totals for group in state.groups.values()]:
                 partitions += len(totals.leased)
                 held += totals.held
@@ -150,11 +150,11 @@ class QueueSummaryReader:
                     ids.add(lease)
         return LeaseCounts(active=len(ids), partitions=partitions, held=held, acked=acked)
 
-    def parked(self, sees: Sees) -> dict[tuple[str, str], int]:
+    def parked(self, sees: QueueFilter) -> dict[tuple[str, str], int]:
         """How many long polls wait, by queue and group."""
         names = {state.config.number: name for name, state in self._catalogue.queues.items()}
         found: Counter[tuple[str, str]] = Counter()
-        for place, sleepers in self._catalogue.waiting.count().items():
+        for place, sleepers in self._catalogue.waiters.count().items():
             name = None if isinstance(place, str) else names.get(place[0])
             if name is not None and sees(name) and not name.startswith(RESERVED):
                 found[name, place[1]] += sleepers

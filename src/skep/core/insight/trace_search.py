@@ -6,8 +6,8 @@ from skep.core.admin.trace import Traces
 from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.limits import Limits
 from skep.core.log.segment_reader import SegmentReader
-from skep.core.metrics.counters import Sees
 from skep.core.state.catalogue import Catalogue
+from skep.core.visibility import QueueFilter
 from skep.model.message_view import EventPage, NamePage, TracedMessage
 from skep.model.trace import TraceEvent, TraceName
 
@@ -19,22 +19,22 @@ class TraceSearch:
     def __init__(
         self,
         catalogue: Catalogue,
-        following: PeerSync,
+        peer_sync: PeerSync,
         traces: Traces,
-        reading: SegmentReader,
+        segment_reader: SegmentReader,
         limits: Limits,
     ) -> None:
-        self._following = following
+        self._peer_sync = peer_sync
         self._catalogue = catalogue
         self._traces = traces
-        self._reading = reading
+        self._segment_reader = segment_reader
         self._limits = limits
 
     @current
     async def events(
         self,
         name: str,
-        sees: Sees,
+        sees: QueueFilter,
         *,
         before: int | None = None,
         offset: int = 0,
@@ -43,22 +43,22 @@ class TraceSearch:
         """The events with a name. ``before`` is the ``next`` of the page before."""
         limit = self._limits.check_page(limit)
         found: list[TracedMessage] = []
-        following = None
+        next_number = None
         async for event in self._named(name, sees, before):
             if offset:
                 offset -= 1
                 continue
             if len(found) == limit:
-                following = found[-1].event.number
+                next_number = found[-1].event.number
                 break
             traced = await self._with_message(event)
             if traced is not None:
                 found.append(traced)
-        return EventPage(events=found, total=await self._count(name, sees), next=following)
+        return EventPage(events=found, total=await self._count(name, sees), next=next_number)
 
     @current
     async def names(
-        self, sees: Sees, *, seeing_all: bool, offset: int = 0, limit: int | None = None
+        self, sees: QueueFilter, *, seeing_all: bool, offset: int = 0, limit: int | None = None
     ) -> NamePage:
         """The names that events carry. Who does not see all queues sees only what is in his."""
         limit = self._limits.check_page(limit)
@@ -73,10 +73,12 @@ class TraceSearch:
             total += 1
         return NamePage(names=found, total=total)
 
-    async def _named(self, name: str, sees: Sees, before: int | None) -> AsyncIterator[TraceEvent]:
+    async def _named(
+        self, name: str, sees: QueueFilter, before: int | None
+    ) -> AsyncIterator[TraceEvent]:
         while events := await self._traces.named(name, before=before, limit=self._limits.page):
             for event in events:
-                partition = self._catalogue.partitions.get(event.partition)
+                partition = self._catalogue.find_partition(event.partition)
                 if partition is not None and sees(partition.queue.config.name):
                     yield event
             before = events[-1].number
@@ -90,7 +92,7 @@ class TraceSearch:
                 yield name
             after, count = names[-1].name, count + len(names)
 
-    async def _count(self, name: str, sees: Sees) -> int:
+    async def _count(self, name: str, sees: QueueFilter) -> int:
         count = 0
         async for _ in self._named(name, sees, None):
             count += 1
@@ -98,7 +100,7 @@ class TraceSearch:
                 break
         return count
 
-    async def _seen(self, name: str, sees: Sees) -> TraceName | None:
+    async def _seen(self, name: str, sees: QueueFilter) -> TraceName | None:
         """A name with what somebody sees of it; None if that is nothing."""
         events = [event async for event in self._named(name, sees, None)]
         if not events:
@@ -111,6 +113,6 @@ class TraceSearch:
         )
 
     async def _with_message(self, event: TraceEvent) -> TracedMessage | None:
-        partition = self._catalogue.partitions.get(event.partition)
-        message = partition and await self._reading.message(partition, event.offset)
+        partition = self._catalogue.find_partition(event.partition)
+        message = partition and await self._segment_reader.message(partition, event.offset)
         return TracedMessage(event=event, message=message) if message else None

@@ -11,10 +11,11 @@ import msgspec
 from skep.core.cluster.peer_sync import PeerSync
 from skep.core.journal.lane_merge import Merge
 from skep.core.journal.name_pattern import check_pattern_length, matching
-from skep.core.metrics.counters import Sees
+from skep.core.journal.scan import SEGMENTS, JournalScan
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import QueueState
 from skep.core.state.waiters import ANY_QUEUE, Waiter, WaitKey, journal_of
+from skep.core.visibility import QueueFilter
 from skep.errors import Invalid, PositionMismatch
 from skep.model.journal import (
     Lanes,
@@ -30,8 +31,6 @@ from skep.model.name import MILLISECOND, RESERVED, Instant, check_count, check_n
 from skep.store.protocol import Store
 
 MAX_WAIT_MS = 60_000
-SEGMENTS = 32
-"""Read at a time, at least: up to four megabytes, and so quickly that nobody notices."""
 _MOST = 1 << 62
 
 
@@ -65,16 +64,19 @@ class Heads(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Journal:
-    def __init__(self, store: Store, catalogue: Catalogue, following: PeerSync) -> None:
+    def __init__(
+        self, store: Store, catalogue: Catalogue, peer_sync: PeerSync, scan: JournalScan
+    ) -> None:
         self._store = store
         self._catalogue = catalogue
-        self._following = following
+        self._peer_sync = peer_sync
+        self.read = scan.read
         self._store_id: str | None = None
 
     async def look(
         self,
         selection: Selection,
-        sees: Sees,
+        sees: QueueFilter,
         *,
         at: Instant | None = None,
         after: Position | None = None,
@@ -103,14 +105,14 @@ class Journal:
             rows=_between(start, end),
         )
 
-    async def select(self, selection: Selection, sees: Sees) -> Sequence[QueueState]:
+    async def select(self, selection: Selection, sees: QueueFilter) -> Sequence[QueueState]:
         """The queues of a selection, by name; those that are named must be there.
 
         Includes queues that another server has just created or recreated.
         """
         self._catalogue.check_open()
         selection.check()
-        await self._following.complete()
+        await self._peer_sync.complete()
         if selection.queues is not None:
             return [self._catalogue.queue(name) for name in sorted(set(selection.queues))]
         queues = dict(self._catalogue.queues)
@@ -138,7 +140,7 @@ class Journal:
 
     async def heads_of(self, position: Position) -> Position:
         """How far the queues of a position go, as far as they are still there."""
-        await self._following.complete()
+        await self._peer_sync.complete()
         names = [name for name in position.queues if name in self._catalogue.queues]
         return await self.heads([self._catalogue.queues[name] for name in names])
 
@@ -257,11 +259,11 @@ class Journal:
     # Waiting.
 
     async def _wait(
-        self, selection: Selection, sees: Sees, after: Position, wait_ms: int
+        self, selection: Selection, sees: QueueFilter, after: Position, wait_ms: int
     ) -> Sequence[QueueState]:
         """The queues of a selection, when something lies behind ``after`` or the time is over."""
         until = self._store.clock.now() + wait_ms * MILLISECOND
-        waiting, sleeper = self._catalogue.waiting, Waiter()
+        waiting, sleeper = self._catalogue.waiters, Waiter()
         while True:
             known = self._known(selection)
             queues = await self.select(selection, sees)
@@ -274,7 +276,7 @@ class Journal:
             places: list[WaitKey] = [journal_of(queue.config.number) for queue in queues]
             if selection.pattern is not None:
                 places.append(ANY_QUEUE)
-            await waiting.park(sleeper, places, until)
+            await waiting.wait(sleeper, places, until)
 
 
 def _lane(position: Position, queue: str, lane: int) -> int:

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from skep.core.aio.completion import KeyedLocks, run_to_completion
 from skep.core.journal.journal import Journal, Selection
 from skep.core.log.committer import Committer
-from skep.core.metrics.counters import Sees
 from skep.core.state import quota
 from skep.core.state.queue_state import PartitionState, QueueState
+from skep.core.visibility import QueueFilter
 from skep.errors import Conflict, Invalid, NotFound
 from skep.model.change import Applied, Change, EntryUpdate
 from skep.model.entry import Entry
@@ -64,7 +64,7 @@ class ReaderGroups:
         self._creating = KeyedLocks[str | None]()
 
     async def begin(
-        self, group: str, selection: Selection, start: Start, sees: Sees
+        self, group: str, selection: Selection, start: Start, sees: QueueFilter
     ) -> tuple[Position, bool]:
         """Where a group begins, and whether that was decided now.
 

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 import msgspec
 
 from skep.core.cluster.peer_sync import PeerSync
-from skep.core.journal.journal import SEGMENTS
 from skep.core.journal.lane_merge import Merge
 from skep.core.log.segment_reader import SegmentReader
 from skep.core.state.catalogue import Catalogue
@@ -20,6 +19,8 @@ from skep.model.segment import DELETED, Segment
 from skep.store.protocol import Store
 
 MAX_RANGES = 10_000
+SEGMENTS = 32
+"""Segments read at a time, at least: up to four megabytes, within milliseconds."""
 MAX_SHARES = 100_000
 STEP, STEP_BYTES = 4096, 1 << 20
 """Messages that make a step, and bytes, if there are as many."""
@@ -55,12 +56,12 @@ class Some(msgspec.Struct, frozen=True, kw_only=True):
 
 class JournalScan:
     def __init__(
-        self, store: Store, catalogue: Catalogue, following: PeerSync, reading: SegmentReader
+        self, store: Store, catalogue: Catalogue, peer_sync: PeerSync, segment_reader: SegmentReader
     ) -> None:
         self._store = store
         self._catalogue = catalogue
-        self._following = following
-        self._reading = reading
+        self._peer_sync = peer_sync
+        self._segment_reader = segment_reader
         self._passing = asyncio.Lock()
         self._deleted: set[int] = set()
         """Partitions whose rows an operator deleted with SQL; numbers are never reused."""
@@ -81,7 +82,7 @@ class JournalScan:
         """
         some.check()
         _check_ranges(ranges, in_order=in_order)
-        await self._following.complete()
+        await self._peer_sync.complete()
         known = self._catalogue.queue(queue)
         if known.config.number != number:
             raise PositionMismatch(f"queue {queue!r} was deleted and made anew")
@@ -163,7 +164,7 @@ class JournalScan:
             at = max(start, end)
             if start >= end:
                 break
-            known = self._catalogue.partitions.get(segment.partition)
+            known = self._catalogue.find_partition(segment.partition)
             partition = known or await self._unheard_of(queue, segment.partition)
             if partition is None:
                 # Somebody deleted its row by hand: its messages have no name to go by.
@@ -206,7 +207,7 @@ class JournalScan:
                 lane=segment.lane,
                 position=segment.position + low - segment.start,
                 count=high - low,
-                columns=self._reading.in_the_clear(partition, columns),
+                columns=self._segment_reader.in_the_clear(partition, columns),
             )
 
 

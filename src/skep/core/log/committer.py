@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -30,20 +30,20 @@ class Committer:
     An idle committer flushes at once. What waits is bounded in bytes: past that a caller is
     told to come back, so that a slow store does not turn into memory.
 
-    ``follow`` is called with every commit, in order, before any caller hears of it, and then
-    ``explain``, so that who was refused because of another server knows what that did.
+    Each of ``on_commit`` is called with every commit, in order, before any caller resumes, and then
+    ``explain``, so that a caller that was refused because of another server knows what that did.
     """
 
     def __init__(
         self,
         store: Store,
-        follow: Callable[[list[Change], Commit], None],
+        on_commit: Sequence[Callable[[list[Change], Commit], None]],
         explain: Callable[[list[Change], Commit], Awaitable[None]],
         *,
         capacity: int,
     ) -> None:
         self._store = store
-        self._follow = follow
+        self._on_commit = on_commit
         self._explain = explain
         self._capacity = capacity
         self._waiting: deque[_Submission] = deque()
@@ -120,7 +120,7 @@ class Committer:
         changes = [submission.change for submission in taken]
         try:
             commit = await self._store.commit(changes)
-            self._follow(changes, commit)
+            self._apply(changes, commit)
         except Exception as error:
             self._fail(taken, error)
         else:
@@ -133,6 +133,10 @@ class Committer:
             for submission, result in zip(taken, commit.outcomes, strict=True):
                 if not submission.outcome.done():
                     _answer(submission.outcome, result)
+
+    def _apply(self, changes: list[Change], commit: Commit) -> None:
+        for apply in self._on_commit:
+            apply(changes, commit)
 
     def _fail(self, taken: list[_Submission], error: Exception) -> None:
         for submission in taken:

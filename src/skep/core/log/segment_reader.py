@@ -43,6 +43,13 @@ class SegmentReader:
         segments = await self.segments(partition, offset, messages=1, size=1)
         return next(self.messages(partition, segments, offset, offset + 1), None)
 
+    async def holds(self, partition: PartitionState, offset: Offset) -> bool:
+        """Whether the partition keeps a message at an offset that was not deleted."""
+        segments = await self.segments(partition, offset, messages=1, size=1)
+        if not segments or segments[0].start > offset:
+            return False
+        return not segments[0].flag(offset) & DELETED
+
     async def chosen_id(self, partition: int, offset: Offset) -> str | None:
         """The transaction id that is stored with a message, if there is one.
 
@@ -102,7 +109,7 @@ class SegmentReader:
 
     def payload_of(self, letter: DeadLetter) -> bytes:
         """The payload of a dead letter in the clear."""
-        partition = self._catalogue.partitions.get(letter.partition)
+        partition = self._catalogue.find_partition(letter.partition)
         if not letter.encrypted or partition is None:
             return letter.payload
         queue = partition.queue.config.name

@@ -20,11 +20,9 @@ _NEW = Consumer()
 
 
 class CommitMeter:
-    """Counts every commit and lets the catalogue follow it, in this order: what was is needed to
-    see what is new.
+    """Counts every commit, before the catalogue applies it: the difference to the state before.
 
-    So a message counts once, whether a push, a transaction or a replay brought it, and nothing
-    counts that did not happen.
+    So a message counts once, whether a push, a transaction or a replay appended it.
     """
 
     def __init__(self, clock: Clock, catalogue: Catalogue) -> None:
@@ -40,11 +38,8 @@ class CommitMeter:
         self.letter_changes = 0
         """How often any of these has changed."""
 
-    def follow(self, changes: list[Change], commit: Commit) -> None:
-        self._count_all(changes, commit)
-        self._catalogue.follow(changes, commit)
-
-    def _count_all(self, changes: list[Change], commit: Commit) -> None:
+    def count(self, changes: list[Change], commit: Commit) -> None:
+        """Count a commit that is not applied to the catalogue yet."""
         self._now = self._clock.now()
         self.metrics.begin(self._now)
         self.latencies.begin(self._now)
@@ -56,9 +51,9 @@ class CommitMeter:
         states: dict[tuple[int, str], Consumer] = {}
         for change, outcome in zip(changes, commit.outcomes, strict=True):
             if type(outcome) is Applied and not outcome.repeated:
-                self._count(change, states)
+                self._count_change(change, states)
 
-    def _count(self, change: Change, states: dict[tuple[int, str], Consumer]) -> None:
+    def _count_change(self, change: Change, states: dict[tuple[int, str], Consumer]) -> None:
         if change.appends:
             for queue, partition in {each.queue: each.partition for each in change.appends}.items():
                 if tally := self._tally(queue, partition):
@@ -67,11 +62,11 @@ class CommitMeter:
         for update in change.consumers:
             self._count_update(update, states, dead)
         for given_up in change.dead_letters:
-            self.forget_letters(given_up.queue)
+            self.forget_dead_letters(given_up.queue)
             if tally := self._tally(given_up.queue, given_up.partition):
                 tally.dead_letters += 1
         for removal in change.removals:
-            self.forget_letters(removal.queue)
+            self.forget_dead_letters(removal.queue)
 
     def _count_update(
         self,
@@ -118,7 +113,7 @@ class CommitMeter:
         """
         if before.lease is None:
             return
-        ages = self._catalogue.holdings.ages(before.lease.id, (group, partition))
+        ages = self._catalogue.lease_table.ages(before.lease.id, (group, partition))
         if ages is UNKNOWN:
             return
         before = leases.from_start(before, partition.start)
@@ -126,7 +121,7 @@ class CommitMeter:
         for bucket, messages in completed(ages, before, after, dead, self._now):
             sketch[bucket] = sketch.get(bucket, 0) + messages
 
-    def forget_letters(self, queue: int) -> None:
+    def forget_dead_letters(self, queue: int) -> None:
         self.letters.pop(queue, None)
         self.letter_changes += 1
 

@@ -1,11 +1,11 @@
 """What has happened, counted by the minute and by queue, for a day, in memory."""
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import TypeAlias
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
+from skep.core.visibility import QueueFilter
 from skep.model.name import SECOND, Instant
 from skep.model.tally import Bucket, Tally
 from skep.store.clock import Clock
@@ -17,9 +17,6 @@ MAX_TALLIES = 50_000
 
 OTHERS = ""
 """Stands for all queues of a minute that is no longer known by queue."""
-
-Sees: TypeAlias = Callable[[str], bool]
-"""Whether a queue, by name, is among those that are asked for."""
 
 
 class _Minute(msgspec.Struct):
@@ -57,11 +54,11 @@ class QueueCounters:
 
     # Looking.
 
-    def total(self, sees: Sees) -> Tally:
+    def total(self, sees: QueueFilter) -> Tally:
         """What happened to some queues since the start."""
         return _sum(self.totals(sees).values())
 
-    def totals(self, sees: Sees) -> dict[str, Tally]:
+    def totals(self, sees: QueueFilter) -> dict[str, Tally]:
         """What happened to each of some queues since the start."""
         found: dict[str, Tally] = {}
         for tallies in (self._before, self._minutes[-1].by_queue):
@@ -70,7 +67,9 @@ class QueueCounters:
                     found.setdefault(queue, Tally()).add(tally)
         return found
 
-    def series(self, sees: Sees, start: Instant, stop: Instant, *, minutes: int) -> list[Bucket]:
+    def series(
+        self, sees: QueueFilter, start: Instant, stop: Instant, *, minutes: int
+    ) -> list[Bucket]:
         """Buckets of so many minutes between two instants, as far back as anything is known."""
         width = minutes * MINUTE
         start = max(start, self._known_since())
@@ -82,7 +81,7 @@ class QueueCounters:
                 bucket.add(_sum(t for queue, t in minute.by_queue.items() if sees(queue)))
         return [Bucket(at, tally) for at, tally in buckets.items()]
 
-    def by_queue(self, sees: Sees, start: Instant, stop: Instant) -> dict[str, Tally]:
+    def by_queue(self, sees: QueueFilter, start: Instant, stop: Instant) -> dict[str, Tally]:
         """What happened to each of some queues between two instants."""
         series = self.series_by_queue(sees, start, stop, minutes=KEPT_MINUTES)
         return {
@@ -90,7 +89,7 @@ class QueueCounters:
         }
 
     def series_by_queue(
-        self, sees: Sees, start: Instant, stop: Instant, *, minutes: int
+        self, sees: QueueFilter, start: Instant, stop: Instant, *, minutes: int
     ) -> dict[str, list[Bucket]]:
         """Buckets of each of some queues, only those in which something happened to it."""
         width = minutes * MINUTE
@@ -106,7 +105,7 @@ class QueueCounters:
                 buckets[-1].tally.add(tally)
         return found
 
-    def lately(self, sees: Sees) -> tuple[Tally, float]:
+    def lately(self, sees: QueueFilter) -> tuple[Tally, float]:
         """What happened in this minute and the one before, and how many seconds that is."""
         now = self._clock.now()
         start = max((now // MINUTE - 1) * MINUTE, self.started_at)

@@ -10,8 +10,9 @@ import msgspec
 
 from skep.core.aio.periodic_task import PeriodicTask
 from skep.core.log.committer import Committer
-from skep.core.metrics.counters import MINUTE, Sees
+from skep.core.metrics.counters import MINUTE
 from skep.core.metrics.latency_window import ByPlace, LatencyKey, LatencyWindow, Minute
+from skep.core.visibility import QueueFilter
 from skep.errors import SkepError
 from skep.model.change import Change, EntryUpdate
 from skep.model.latency import GroupLatency, Sketch, add
@@ -75,7 +76,7 @@ class LatencyHistory:
                 break
 
     async def between(
-        self, sees: Sees, start: Instant, stop: Instant, *, limit: int
+        self, sees: QueueFilter, start: Instant, stop: Instant, *, limit: int
     ) -> tuple[list[GroupLatency], Instant | None]:
         """What the acks of each minute say, of all servers together, and where to go on.
 
@@ -90,7 +91,7 @@ class LatencyHistory:
         return found, None
 
     async def _minutes(
-        self, sees: Sees, first: int, last: int
+        self, sees: QueueFilter, first: int, last: int
     ) -> AsyncIterator[list[GroupLatency]]:
         """The rows of each minute that has some."""
         number, whole = first, ByPlace()

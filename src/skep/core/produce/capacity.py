@@ -10,9 +10,9 @@ from skep.store.protocol import Store
 class FillLevel:
     """The backlog of queues, and how many messages were ever pushed to them by then."""
 
-    def __init__(self, store: Store, following: PeerSync) -> None:
+    def __init__(self, store: Store, peer_sync: PeerSync) -> None:
         self._store = store
-        self._following = following
+        self._peer_sync = peer_sync
 
     async def pushed(self, queue: QueueState) -> int:
         """How many messages were ever pushed; all of them count in the queue's backlog.
@@ -21,7 +21,7 @@ class FillLevel:
         backlog larger than the number says: then a commit is refused too early, never too late.
         """
         pushed = sum((await self._store.heads(queue.config.number)).values())
-        await self._following.complete(queue.config.name)
+        await self._peer_sync.complete(queue.config.name)
         return pushed
 
     async def capacity(

@@ -43,11 +43,9 @@ class _Held(NamedTuple):
 
 
 class Outbox:
-    def __init__(
-        self, store: Store, pushing: Pusher, mode: MaintenanceMode, limits: Limits
-    ) -> None:
+    def __init__(self, store: Store, pusher: Pusher, mode: MaintenanceMode, limits: Limits) -> None:
         self._store = store
-        self._pushing = pushing
+        self._pusher = pusher
         self._mode = mode
         self._limits = limits
         self._held: dict[str, _Held] = {}
@@ -161,7 +159,7 @@ class Outbox:
     async def _append_all(self, queue: str, rows: Sequence[Enqueued]) -> int:
         batch = PushBatch(queue, list(map(_draft, rows)), self._limits)
         numbers = tuple([row.number for row in rows])
-        outcome = await self._pushing.attempt(batch, None, outbox=numbers)
+        outcome = await self._pusher.attempt(batch, None, outbox=numbers)
         self._held.pop(queue, None)
         # Else another server was faster, or the queue was just deleted: what is left is read again.
         return len(rows) if isinstance(outcome, Applied) else 0

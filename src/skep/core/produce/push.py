@@ -136,7 +136,7 @@ class Pusher:
         self,
         store: Store,
         catalogue: Catalogue,
-        following: PeerSync,
+        peer_sync: PeerSync,
         committer: Committer,
         mode: MaintenanceMode,
         level: FillLevel,
@@ -145,7 +145,7 @@ class Pusher:
         self._store = store
         self._level = level
         self._catalogue = catalogue
-        self._following = following
+        self._peer_sync = peer_sync
         self._committer = committer
         self._mode = mode
         self._keys = keys
@@ -216,7 +216,7 @@ class Pusher:
         for batch in batches:
             queue = self._catalogue.queues.get(batch.queue)
             if queue is None or not all(map(queue.partitions.__contains__, batch.by_partition)):
-                await self._following.catch_up()
+                await self._peer_sync.catch_up()
                 self._check_quotas(batches)
                 return
 
@@ -249,7 +249,7 @@ class Pusher:
         queue = await self._catalogue.ensure_queue(batch.queue)
         capacity = await self._capacity(queue, batch, beside) if limited else ()
         if not await self._catalogue.ensure_partitions(queue, batch.by_partition):
-            await self._following.look_at(queue.config.number)
+            await self._peer_sync.look_at(queue.config.number)
             return None
         return PreparedPush(self._appends(queue, batch, producer), queue.versions, capacity)
 

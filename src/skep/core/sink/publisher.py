@@ -52,13 +52,13 @@ class Publisher:
         self,
         store: Store,
         catalogue: Catalogue,
-        following: PeerSync,
+        peer_sync: PeerSync,
         committer: Committer,
         level: FillLevel,
         keys: KeyRing,
         limits: Limits,
     ) -> None:
-        self._following = following
+        self._peer_sync = peer_sync
         self._level = level
         self._store = store
         self._catalogue = catalogue
@@ -174,7 +174,7 @@ class Publisher:
         columns = await self._columns(data, configs)
         for name, queue in queues.items():
             if not await self._catalogue.ensure_partitions(queue, columns[name]):
-                await self._following.look_at(queue.config.number)
+                await self._peer_sync.look_at(queue.config.number)
                 return None
         appends: list[Append] = []
         async for name, queue in yielding(queues.items()):

@@ -68,7 +68,7 @@ class Sink:
         self,
         store: Store,
         catalogue: Catalogue,
-        following: PeerSync,
+        peer_sync: PeerSync,
         committer: Committer,
         mode: MaintenanceMode,
         publishing: Publisher,
@@ -76,7 +76,7 @@ class Sink:
     ) -> None:
         self._store = store
         self._catalogue = catalogue
-        self._following = following
+        self._peer_sync = peer_sync
         self._committer = committer
         self._limits = limits
         self._mode = mode
@@ -154,7 +154,7 @@ class Sink:
         """The queues of these names that exist."""
         known = self._catalogue.queues
         if any(name not in known for name in names):
-            await self._following.complete()
+            await self._peer_sync.complete()
         return {name: known[name] for name in names if name in known}
 
     async def commit(

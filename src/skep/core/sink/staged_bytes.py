@@ -21,7 +21,7 @@ class StagedBytes:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._counts: dict[str | None, Count] = {}
-        self._counting = KeyedLocks[str | None]()
+        self._totals_updater = KeyedLocks[str | None]()
 
     async def add(self, key: str, size: int) -> None:
         """Count a chunk for the caller; raises ``QuotaExceeded`` if that is too much.
@@ -41,7 +41,7 @@ class StagedBytes:
         count.size += weight
 
     async def _count(self, owner: str | None, room: int) -> Count:
-        async with self._counting.of(owner):
+        async with self._totals_updater.of(owner):
             known = self._counts.get(owner)
             if known is not None:
                 seconds = RECOUNT_SECONDS if known.size <= room else REFUSED_SECONDS

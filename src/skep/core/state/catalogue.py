@@ -39,7 +39,7 @@ class Catalogue(Registry):
         self._missed: set[int] = set()
         """Partitions that others did something to before they were known here."""
         self.quotas = Quotas(self.queues)
-        self._births = PartitionCreator(self._make_partitions)
+        self._partition_creator = PartitionCreator(self._make_partitions)
         self._queue_loader = Loader(self._load_next_page, self._finish_queue)
         self._group_loader = Loader(self._load_next_states, self._finish_group)
 
@@ -55,7 +55,7 @@ class Catalogue(Registry):
         before = self.queues.get(config.name)
         if before is not None:
             # It had the same name, and another number: it is gone.
-            await self.drop_queue(before)
+            self.drop_queue(before)
         queue = self.add_queue(config)
         queue.loaded = False
         try:
@@ -64,7 +64,7 @@ class Catalogue(Registry):
             last = await self._load_page(queue, None)
         except BaseException:
             if self.is_known(queue):
-                await self.drop_queue(queue)
+                self.drop_queue(queue)
                 self.undrop(config.number)
             raise
         self._queue_loader.start(queue, last)
@@ -75,7 +75,7 @@ class Catalogue(Registry):
         for group in queue.groups.values():
             self._wake_group(group)
         if self.loaded:
-            self.holdings.announced.clear()
+            self.lease_table.announced.clear()
 
     async def _load_next_page(self, queue: QueueState, after: Partition) -> Partition | None:
         """Read without ``loading`` held: requests that catch up do not wait for it.
@@ -197,7 +197,7 @@ class Catalogue(Registry):
         group.starting = False
         self.refresh_group(group)
         if self.loaded:
-            self.holdings.announced.clear()
+            self.lease_table.announced.clear()
 
     @property
     def loaded(self) -> bool:
@@ -252,7 +252,7 @@ class Catalogue(Registry):
     async def reload(self) -> None:
         """Forget everything, and know what is stored."""
         for queue in list(self.queues.values()):
-            await self.drop_queue(queue)
+            self.drop_queue(queue)
         self.dropped.clear()
         self.cache.clear()
         await self.load()
@@ -287,9 +287,7 @@ class Catalogue(Registry):
             if found is None:
                 namespace, task = labels_of(name)
                 config = Queue(number=0, name=name, namespace=namespace, task=task)
-                async with self.loading:
-                    stored = await self._store.put_queue(config, replace=False)
-                    found = self.by_number.get(stored.number) or await self.load_queue(stored)
+                found = await self._register(await self._store.put_queue(config, replace=False))
         return found
 
     async def configure(self, config: Queue) -> QueueState:
@@ -300,21 +298,28 @@ class Catalogue(Registry):
             return await run_to_completion(self._configure(config))
 
     async def _configure(self, config: Queue) -> QueueState:
-        async with self._making.of(config.name), self.loading:
-            stored = await self._store.put_queue(config)
-            # One of the same name that is known here may be another, deleted elsewhere.
-            found = self.by_number.get(stored.number)
-            if found is None:
+        async with self._making.of(config.name):
+            return await self._register(await self._store.put_queue(config))
+
+    async def _register(self, stored: Queue) -> QueueState:
+        """Know a queue as it was stored before; others may have changed or deleted it since."""
+        async with self.loading:
+            # By number: a queue of the same name may be another, deleted elsewhere.
+            queue = self.by_number.get(stored.number)
+            if queue is None and stored.number in self.dropped:
+                return QueueState(stored)
+            if queue is None:
                 return await self.load_queue(stored)
-            self.reconfigure(found, stored)
-        return found
+            if queue.config.version < stored.version:
+                self.reconfigure(queue, stored)
+            return queue
 
     async def ensure_partitions(self, queue: QueueState, names: Iterable[str]) -> bool:
         """Create the partitions of a queue that it has not; False if the queue is gone."""
         missing = [name for name in names if name not in queue.partitions]
         if missing:
             with self.quotas.reserve("partitions", queue.config.name, missing):
-                await self._births.of(queue, missing)
+                await self._partition_creator.of(queue, missing)
         return all(name in queue.partitions for name in missing)
 
     async def _make_partitions(self, queue: QueueState, names: list[str]) -> None:
@@ -390,11 +395,11 @@ class Catalogue(Registry):
                     # Events of other servers about it were not applied meanwhile.
                     self.outdated.add(queue.config.number)
                 else:
-                    await self.dismantle(queue)
+                    self.dismantle(queue)
                 raise
             finally:
                 self.deleting.discard(name)
-        await self.dismantle(queue)
+        self.dismantle(queue)
         if not existed:
             raise QueueNotFound(name)
 

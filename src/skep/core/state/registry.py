@@ -5,10 +5,10 @@ from collections import deque
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
+from uuid import UUID
 
 from msgspec.structs import replace
 
-from skep.core.aio.completion import run_to_completion
 from skep.core.aio.slicing import yielding
 from skep.core.rules import lease as leases
 from skep.core.state.lease_table import LeaseTable
@@ -17,10 +17,11 @@ from skep.core.state.queue_state import GroupState, PartitionState, QueueState
 from skep.core.state.scheduler import Scheduler
 from skep.core.state.segment_cache import TailCache
 from skep.core.state.waiters import ANY_QUEUE, Waiters, journal_of
-from skep.errors import Closed, GroupNotFound, PartitionNotFound, QueueNotFound
+from skep.errors import Closed, GroupNotFound, MessageNotFound, PartitionNotFound, QueueNotFound
+from skep.model.address import address_of
 from skep.model.change import Applied, Change, Commit
 from skep.model.consumer import Consumer
-from skep.model.name import RESERVED, SECOND, check_text
+from skep.model.name import RESERVED, SECOND, Offset, check_id, check_text
 from skep.model.queue import Partition, Queue, Subscription
 from skep.store.clock import Clock
 
@@ -45,16 +46,16 @@ class Registry:
         self.by_number: dict[int, QueueState] = {}
         self.partitions: dict[int, PartitionState] = {}
         self.cache = TailCache(cache_bytes)
-        self.holdings = LeaseTable(clock)
-        self.waiting = Waiters(clock)
-        self.scheduler = Scheduler(clock, self.waiting, self.partitions)
+        self.lease_table = LeaseTable(clock)
+        self.waiters = Waiters(clock)
+        self.scheduler = Scheduler(clock, self.waiters, self.partitions)
         self._refresher = Refresher(self.scheduler.refresh, self._wake_group)
 
     def close(self) -> None:
         """Let everybody who waits go home empty-handed, and nobody come in."""
         self.closed = True
         self.scheduler.close()
-        self.waiting.close()
+        self.waiters.close()
         self._refresher.stop()
 
     def check_open(self) -> None:
@@ -76,6 +77,17 @@ class Registry:
         if found is None:
             raise QueueNotFound(name)
         return found
+
+    def matching(self, namespace: str | None, task: str | None) -> list[QueueState]:
+        """The queues with these labels, the highest priority first, then by name."""
+        found = [
+            state
+            for state in self.queues.values()
+            if not state.config.name.startswith(RESERVED)
+            and (namespace is None or state.config.namespace == namespace)
+            and (task is None or state.config.task == task)
+        ]
+        return sorted(found, key=lambda q: (-q.config.options.priority, q.config.name))
 
     def partition(self, queue: str, name: str) -> PartitionState:
         found = self.queue(queue).partitions.get(check_text("partition", name))
@@ -99,23 +111,40 @@ class Registry:
         """False if a queue was deleted, perhaps while the store was asked for something of it."""
         return self.by_number.get(queue.config.number) is queue
 
+    def find_partition(self, number: int) -> PartitionState | None:
+        """A partition by its number; None if there is none, or if its queue was deleted.
+
+        The partitions of a deleted queue leave ``partitions`` in the background.
+        """
+        found = self.partitions.get(number)
+        return found if found is not None and self.is_known(found.queue) else None
+
+    def locate(self, message_id: UUID) -> tuple[PartitionState, Offset]:
+        """Where a message is kept; raises ``MessageNotFound`` if it is not kept any more."""
+        self.check_open()
+        number, offset = address_of(check_id("message_id", message_id))
+        partition = self.find_partition(number)
+        if partition is None or not partition.start <= offset < partition.end:
+            raise MessageNotFound(str(message_id))
+        return partition, offset
+
     # What there is.
 
     def add_queue(self, config: Queue) -> QueueState:
         queue = self.queues[config.name] = self.by_number[config.number] = QueueState(config)
-        self.waiting.wake_all(config.name)
-        self.waiting.wake_all(ANY_QUEUE)
+        self.waiters.wake_all(config.name)
+        self.waiters.wake_all(ANY_QUEUE)
         return queue
 
     def reconfigure(self, queue: QueueState, config: Queue) -> None:
         queue.configure(config)
         self.refresh_queue(queue)
-        self.waiting.wake_all(ANY_QUEUE)
+        self.waiters.wake_all(ANY_QUEUE)
 
-    async def drop_queue(self, queue: QueueState) -> None:
-        """Forget a queue that is gone: at once by its name, then its partitions in steps."""
+    def drop_queue(self, queue: QueueState) -> None:
+        """Forget a deleted queue; its partitions are freed in the background."""
         self.hide_queue(queue)
-        await run_to_completion(self.dismantle(queue))
+        self.dismantle(queue)
 
     def hide_queue(self, queue: QueueState) -> None:
         """Let nobody find a queue, by its name or its number."""
@@ -134,18 +163,15 @@ class Registry:
             return False
         self.by_number[queue.config.number] = queue
         self.undrop(queue.config.number)
-        self.waiting.wake_all(queue.config.name)
-        self.waiting.wake_all(ANY_QUEUE)
+        self.waiters.wake_all(queue.config.name)
+        self.waiters.wake_all(ANY_QUEUE)
         return True
 
-    async def dismantle(self, queue: QueueState) -> None:
-        """Let nothing of a hidden queue be found; its memory is freed in the background."""
+    def dismantle(self, queue: QueueState) -> None:
+        """Deliver nothing of a hidden queue any more; its memory is freed in the background."""
         groups = list(queue.groups.values())
         for group in groups:
             self.scheduler.forget(group)
-        partitions = list(queue.partitions.values())
-        async for partition in yielding(partitions):
-            self.partitions.pop(partition.number, None)
         self._free_later(self._free(queue, groups))
 
     def _free_later(self, work: Coroutine[Any, Any, None]) -> None:
@@ -158,13 +184,16 @@ class Registry:
         queue.release()
         async for _ in yielding(iter(queue.partitions.__len__, 0)):
             _, partition = queue.partitions.popitem()
+            # After a failover the same partition is loaded again under its number.
+            if self.partitions.get(partition.number) is partition:
+                del self.partitions[partition.number]
             for group in groups:
                 self._end_state(group, partition)
 
     def _end_state(self, group: GroupState, partition: PartitionState) -> None:
         state = group.consumers.pop(partition.number, None)
         if state is not None and state.lease is not None:
-            self.holdings.end(state.lease.id, (group, partition), own=False)
+            self.lease_table.end(state.lease.id, (group, partition), own=False)
 
     def adopt(self, queue: QueueState, stored: Partition) -> None:
         """Know a partition as it is stored, which may be more than is known of it."""
@@ -175,7 +204,7 @@ class Registry:
         queue = partition.queue
         self._wake_readers(queue)
         for group in queue.groups.values():
-            self.waiting.wake_all((queue.config.number, group.name, partition.name))
+            self.waiters.wake_all((queue.config.number, group.name, partition.name))
             self.scheduler.refresh(group, partition)
 
     def _merge(self, queue: QueueState, stored: Partition) -> PartitionState:
@@ -228,7 +257,7 @@ class Registry:
             number, state = group.consumers.popitem()
             partition = self.partitions.get(number)
             if state.lease and partition:
-                self.holdings.end(state.lease.id, (group, partition), own=False)
+                self.lease_table.end(state.lease.id, (group, partition), own=False)
         async for _ in yielding(iter(group.totals.waiting.__len__, 0)):
             group.totals.waiting.popitem()
 
@@ -262,13 +291,13 @@ class Registry:
         if state is None:
             return
         if state.lease:
-            self.holdings.end(state.lease.id, (group, partition), own=False)
+            self.lease_table.end(state.lease.id, (group, partition), own=False)
         group.put(partition, Consumer(cursor=partition.start, oldest_at=partition.first_at))
         del group.consumers[partition.number]
 
     # Following the log.
 
-    def follow(self, changes: list[Change], commit: Commit) -> None:
+    def apply(self, changes: list[Change], commit: Commit) -> None:
         for segment in commit.segments:
             partition = self.partitions.get(segment.partition)
             if partition is not None:
@@ -283,7 +312,7 @@ class Registry:
 
     def _wake_group(self, group: GroupState) -> None:
         """Everything is known of a group: who waits for it gets an answer."""
-        self.waiting.wake_group(group.queue.config.number, group.name)
+        self.waiters.wake_group(group.queue.config.number, group.name)
 
     def refresh_grown(self, partition: PartitionState) -> None:
         self.refresh_partition(partition)
@@ -291,7 +320,7 @@ class Registry:
 
     def _wake_readers(self, queue: QueueState) -> None:
         queue.grown += 1
-        self.waiting.wake_all(journal_of(queue.config.number))
+        self.waiters.wake_all(journal_of(queue.config.number))
 
     def refresh_partition(self, partition: PartitionState) -> None:
         for group in partition.queue.groups.values():
@@ -324,5 +353,5 @@ class Registry:
     ) -> None:
         """Replace a state. If that ends a lease, it was its ``own`` holder or somebody else."""
         before = group.consumers.get(partition.number)
-        self.holdings.follow((group, partition), before, state, own=own)
+        self.lease_table.follow((group, partition), before, state, own=own)
         group.put(partition, state)

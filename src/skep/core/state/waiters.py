@@ -1,4 +1,4 @@
-"""Long poll: who sleeps, and who wakes."""
+"""Long polls wait on keys, and are woken one per reason."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -9,19 +9,19 @@ from skep.model.name import Instant
 from skep.store.clock import Clock
 
 WaitKey: TypeAlias = tuple[int, str] | tuple[int, str, int] | tuple[int, str, str] | str
-"""What one can wait for: a group of a queue (by number), one of its partitions (by number, or by
-name as long as it does not exist), or a queue that does not exist."""
+"""What a request can wait for: a group of a queue (by number), one of its partitions (by number, or
+by name as long as it does not exist), or a queue that does not exist."""
 
 ANY_QUEUE: WaitKey = ""
 
 
 def journal_of(queue: int) -> WaitKey:
-    """Where those wait who read a whole queue: as a group without a name."""
+    """What readers of a whole queue wait for: a group without a name."""
     return queue, ""
 
 
 class Waiter:
-    """One who waits, perhaps several times; woken for something, it takes that or passes it on."""
+    """One waiting request. Woken for a reason, it acts on it or passes it on."""
 
     __slots__ = ("_pass_on", "_woken")
 
@@ -35,7 +35,7 @@ class Waiter:
         await self._woken
 
     def wake(self, pass_on: Callable[[], None] | None = None) -> bool:
-        """False if it is awake already. ``pass_on`` wakes another, if there still is a reason."""
+        """False if it is awake already. ``pass_on`` wakes another, if the reason still holds."""
         if self._woken is None or self._woken.done():
             return False
         self._pass_on = pass_on
@@ -43,79 +43,79 @@ class Waiter:
         return True
 
     def pass_on(self) -> None:
-        """Let somebody else see to what it was woken for, unless that is done."""
+        """Wake another waiter for the same reason, unless the reason is gone."""
         if self._pass_on:
             pass_on, self._pass_on = self._pass_on, None
             pass_on()
 
 
 class Waiters:
-    """Consumers parked at places, woken first come, first served, one per thing to do."""
+    """Requests that wait on keys, woken first come, first served, one per reason."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._parked: dict[WaitKey, dict[Waiter, None]] = {}
+        self._waiting: dict[WaitKey, dict[Waiter, None]] = {}
         self.closed = False
-        """Nobody may sleep any more."""
+        """No request may wait any more."""
 
-    async def park(self, sleeper: Waiter, places: Iterable[WaitKey], until: Instant) -> None:
-        """Sleep until one of the places wakes us, or until the time has come.
+    async def wait(self, waiter: Waiter, keys: Iterable[WaitKey], until: Instant) -> None:
+        """Wait until one of the keys is woken, or until the given time.
 
-        Nothing is awaited between the call and being parked, so what happens after the caller
-        looked cannot be missed. Who was woken, even if it was cancelled at the same time, has
-        to call ``pass_on`` when it goes.
+        Nothing is awaited between the call and the registration, so an event after the caller
+        looked cannot be missed. A waiter that was woken, even if it was cancelled at the same
+        time, must call ``pass_on`` when it is done.
         """
-        places = list(places)
-        for place in places:
-            self._parked.setdefault(place, {})[sleeper] = None
-        timer = self._clock.call_at(until, partial(_expire, sleeper))
+        keys = list(keys)
+        for key in keys:
+            self._waiting.setdefault(key, {})[waiter] = None
+        timer = self._clock.call_at(until, partial(_expire, waiter))
         try:
-            await sleeper.sleep()
+            await waiter.sleep()
         finally:
             timer.cancel()
-            for place in places:
-                self._leave(place, sleeper)
+            for key in keys:
+                self._leave(key, waiter)
 
-    def wake(self, place: WaitKey, pass_on: Callable[[], None] | None = None) -> bool:
-        """Wake who waits longest at a place; False if nobody does."""
-        sleepers = self._parked.get(place)
-        while sleepers:
-            sleeper = next(iter(sleepers))
-            del sleepers[sleeper]
-            if sleeper.wake(pass_on):
+    def wake(self, key: WaitKey, pass_on: Callable[[], None] | None = None) -> bool:
+        """Wake the request that has waited longest on a key; False if there is none."""
+        waiters = self._waiting.get(key)
+        while waiters:
+            waiter = next(iter(waiters))
+            del waiters[waiter]
+            if waiter.wake(pass_on):
                 return True
         return False
 
-    def wake_all(self, place: WaitKey) -> None:
-        """Wake everybody at a place, because what they look for may have changed."""
-        while self.wake(place):
+    def wake_all(self, key: WaitKey) -> None:
+        """Wake every request on a key, because what it looks for may have changed."""
+        while self.wake(key):
             pass
 
     def wake_group(self, queue: int, group: str) -> None:
-        """Wake everybody who waits for a group, whatever partition of it."""
-        for place in list(self._parked):
-            if place[:2] == (queue, group):
-                self.wake_all(place)
+        """Wake every request that waits for a group or for one of its partitions."""
+        for key in list(self._waiting):
+            if key[:2] == (queue, group):
+                self.wake_all(key)
 
     def close(self) -> None:
-        """Wake everybody, because the broker closes."""
+        """Wake every request, because the broker closes."""
         self.closed = True
-        for place in list(self._parked):
-            self.wake_all(place)
+        for key in list(self._waiting):
+            self.wake_all(key)
 
     def count(self) -> dict[WaitKey, int]:
-        """How many wait at each place; who waits at several counts at each of them."""
-        return {place: len(sleepers) for place, sleepers in self._parked.items()}
+        """How many requests wait on each key; one with several keys counts for each."""
+        return {key: len(waiters) for key, waiters in self._waiting.items()}
 
     def __len__(self) -> int:
-        return len({sleeper for sleepers in self._parked.values() for sleeper in sleepers})
+        return len({waiter for waiters in self._waiting.values() for waiter in waiters})
 
-    def _leave(self, place: WaitKey, sleeper: Waiter) -> None:
-        sleepers = self._parked.get(place, {})
-        sleepers.pop(sleeper, None)
-        if not sleepers:
-            self._parked.pop(place, None)
+    def _leave(self, key: WaitKey, waiter: Waiter) -> None:
+        waiters = self._waiting.get(key, {})
+        waiters.pop(waiter, None)
+        if not waiters:
+            self._waiting.pop(key, None)
 
 
-def _expire(sleeper: Waiter) -> None:
-    sleeper.wake()
+def _expire(waiter: Waiter) -> None:
+    waiter.wake()

@@ -50,11 +50,11 @@ class CycleAck(msgspec.Struct, frozen=True, kw_only=True):
 
 class StreamQueries:
     def __init__(
-        self, store: Store, committer: Committer, transacting: Transactor, addresses: HeldMessages
+        self, store: Store, committer: Committer, transactor: Transactor, addresses: HeldMessages
     ) -> None:
         self._store = store
         self._committer = committer
-        self._transacting = transacting
+        self._transactor = transactor
         self._addresses = addresses
         self._busy: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -140,7 +140,7 @@ class StreamQueries:
             operations: list[Operation] = [*pushes, Keep(updates)]
             if ack is not None:
                 operations.append(await self._ack(partition, ack))
-            return await self._transacting.run(operations, producer=producer)
+            return await self._transactor.run(operations, producer=producer)
 
     async def _ack(self, partition: int, ack: CycleAck) -> Ack:
         held = await self._addresses.held(ack.lease_id, partition)
@@ -165,7 +165,7 @@ class StreamQueries:
         ]
         value = msgspec.msgpack.encode(query)
         updates.append(EntryUpdate(space=_QUERIES, key=query.name, value=value))
-        await self._transacting.run([Keep(updates)])
+        await self._transactor.run([Keep(updates)])
 
     async def _pages(self, prefix: str) -> AsyncIterator[list[Entry]]:
         after = ""

@@ -25,7 +25,14 @@ from skep.model.change import (
     Reused,
 )
 from skep.model.entry import check_key
-from skep.model.name import LeaseId, check_count, check_label, check_lease_id, check_transaction_id
+from skep.model.name import (
+    Instant,
+    LeaseId,
+    check_count,
+    check_label,
+    check_lease_id,
+    check_transaction_id,
+)
 from skep.model.operation import (
     Ack,
     Extend,
@@ -34,6 +41,7 @@ from skep.model.operation import (
     Push,
     Settlement,
     Transaction,
+    Verdict,
 )
 from skep.store.protocol import Store
 
@@ -68,18 +76,18 @@ class Transactor:
         self,
         store: Store,
         committer: Committer,
-        following: PeerSync,
-        pushing: Pusher,
-        settling: Settler,
+        peer_sync: PeerSync,
+        pusher: Pusher,
+        settler: Settler,
         mode: MaintenanceMode,
         limits: Limits,
     ) -> None:
         self._keys = KeyedLocks[str]()
         self._store = store
         self._committer = committer
-        self._following = following
-        self._pushing = pushing
-        self._settling = settling
+        self._peer_sync = peer_sync
+        self._pusher = pusher
+        self._settler = settler
         self._mode = mode
         self._limits = limits
 
@@ -141,7 +149,7 @@ class Transactor:
     async def _run(self, request: _Request, key: IdempotencyKey | None) -> Transaction:
         def build(plan: ChangeBuilder) -> list[Settlement]:
             for lease_id in request.required:
-                self._settling.extend(plan, lease_id, 0)
+                self._settler.extend(plan, lease_id, 0)
             return list(self._settle(plan, request.operations))
 
         await self._look_up_leases(request)
@@ -165,10 +173,10 @@ class Transactor:
 
     async def _look_up(self, leases: Sequence[LeaseId]) -> None:
         """Make sure that it is known what leases hold. Another server may have granted them."""
-        if not all(map(self._settling.is_known, leases)):
-            await self._following.catch_up()
-            if not all(map(self._settling.is_loaded, leases)):
-                await self._following.complete()
+        if not all(map(self._settler.is_known, leases)):
+            await self._peer_sync.catch_up()
+            if not all(map(self._settler.is_loaded, leases)):
+                await self._peer_sync.complete()
 
     async def _attempt(
         self,
@@ -193,7 +201,7 @@ class Transactor:
 
         What stands against it is found before a queue or a partition is created for it.
         """
-        await self._pushing.look_before_creating(request.batches)
+        await self._pusher.look_before_creating(request.batches)
         if request.based_on == NORMAL_PUSH:
             await self._mode.check_normal()
         if not _plan(build):
@@ -202,17 +210,29 @@ class Transactor:
         # What was buffered has been answered: it is delivered, also to a queue that is full.
         limited = not request.is_drain
         for batch, beside in _counted(request.batches):
-            await self._pushing.check(batch, beside=beside, limited=limited)
+            await self._pusher.check(batch, beside=beside, limited=limited)
         pushes = [
-            await self._pushing.prepare(batch, request.producer, beside=beside, limited=limited)
+            await self._pusher.prepare(batch, request.producer, beside=beside, limited=limited)
             for batch, beside in _counted(request.batches)
         ]
         prepared = [push for push in pushes if push is not None]
         return prepared if len(prepared) == len(pushes) else None
 
-    async def decide(self, lease_id: LeaseId, build: Callable[[ChangeBuilder], T]) -> T:
+    async def settle(self, lease_id: LeaseId, verdicts: Sequence[Verdict] | None) -> Settlement:
+        """Settle messages of a lease; all of them as completed if none are named."""
+        return await self._commit_with_retry(
+            lease_id, lambda builder: self._settler.settle(builder, lease_id, verdicts)
+        )
+
+    async def extend(self, lease_id: LeaseId, seconds: int) -> Instant:
+        """Keep a lease for at least ``seconds`` from now; return when it ends."""
+        return await self._commit_with_retry(
+            lease_id, lambda builder: self._settler.extend(builder, lease_id, seconds)
+        )
+
+    async def _commit_with_retry(self, lease_id: LeaseId, build: Callable[[ChangeBuilder], T]) -> T:
         """Build a change of what a lease holds and commit it; again, if that has changed."""
-        if not self._settling.is_known(lease_id):
+        if not self._settler.is_known(lease_id):
             await self._look_up([lease_id])
         backoff = None
         while True:
@@ -232,7 +252,7 @@ class Transactor:
 
     async def _plan_again(self, build: Callable[[ChangeBuilder], T]) -> tuple[ChangeBuilder, T]:
         """Another server may have granted or extended a lease that seems to be lost."""
-        await self._following.complete()
+        await self._peer_sync.complete()
         plan = ChangeBuilder()
         return plan, build(plan)
 
@@ -251,13 +271,13 @@ class Transactor:
             if isinstance(operation, Ack):
                 lease_id = check_lease_id("lease_id", operation.lease_id)
                 try:
-                    settlement = self._settling.ack(plan, lease_id, operation.verdicts)
+                    settlement = self._settler.settle(plan, lease_id, operation.verdicts)
                 except Invalid as error:
                     raise error.within(f"operations[{index}]") from None
                 yield settlement
             elif isinstance(operation, Extend):
                 lease_id = check_lease_id("lease_id", operation.lease_id)
-                self._settling.extend(plan, lease_id, operation.seconds)
+                self._settler.extend(plan, lease_id, operation.seconds)
             elif isinstance(operation, Keep):
                 plan.entries += operation.updates
 

@@ -66,7 +66,7 @@ async def _settle_lease(
         lease_id = check_lease_id("leaseId", lease)
         _check_holder(call, lease_id)
         if group is not None:
-            held_by = await broker.addresses.group_of_lease(lease_id)
+            held_by = await broker.held_messages.group_of_lease(lease_id)
             if held_by not in (group, None):
                 raise LeaseLost(lease_id)
         places = await find_places(broker, lease_id, items)
@@ -93,7 +93,7 @@ async def find_places(
     places: dict[int, tuple[int, Offset] | None] = {}
     for number, indexes in by_partition.items():
         ids = [items[index].transaction_id for index in indexes]
-        offsets = await broker.addresses.offsets(lease_id, number, ids)
+        offsets = await broker.held_messages.offsets(lease_id, number, ids)
         for index, offset in zip(indexes, offsets, strict=True):
             places[index] = None if offset is None else (number, offset)
     return places
@@ -137,7 +137,7 @@ def _refused(broker: Broker, index: int, item: AckItem, error: str) -> Acked:
 
 
 def _names(broker: Broker, item: AckItem) -> tuple[str | None, str | None]:
-    return broker.addresses.names(partition_of(item.partition_id)) or (None, None)
+    return broker.held_messages.names(partition_of(item.partition_id)) or (None, None)
 
 
 def _check_holder(call: Call, lease_id: LeaseId) -> None:
@@ -166,7 +166,7 @@ async def settle(call: Call) -> Reply:
 async def _verdicts_on_all(call: Call, lease_id: LeaseId, status: Status) -> list[Verdict]:
     """The same verdict on all that a lease holds."""
     error = call.body.error or ""
-    held = await call.broker.addresses.all_held(lease_id)
+    held = await call.broker.held_messages.all_held(lease_id)
     if not held:
         raise LeaseLost(lease_id)
     return [Verdict(partition, offset, status, error) for partition, offset in held]
@@ -198,7 +198,7 @@ async def _queues_of_items(call: Call) -> Iterable[str]:
 async def queues_of(broker: Broker, items: Iterable[Any], field: str) -> set[str]:
     """The queues of the partitions that items name in ``field``, which must exist."""
     numbers = set(to_numbers(items, field))
-    names = [await broker.addresses.partition(number) for number in numbers]
+    names = [await broker.held_messages.partition(number) for number in numbers]
     if None in names:
         raise not_yours()
     return {found[0] for found in names if found}
@@ -211,7 +211,9 @@ async def _queues_of_lease(call: Call) -> Iterable[str]:
 
 async def queues_of_lease(call: Call, lease_id: LeaseId) -> set[str]:
     """The queues of a lease; none of one that another principal holds."""
-    return await call.broker.addresses.queues_of_lease(lease_id) if call.holds(lease_id) else set()
+    return (
+        await call.broker.held_messages.queues_of_lease(lease_id) if call.holds(lease_id) else set()
+    )
 
 
 async def _queues_of_settlement(call: Call) -> Iterable[str]:

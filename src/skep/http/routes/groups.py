@@ -89,7 +89,7 @@ async def delete_group_in_queue(call: Call) -> Reply:
 
 async def _reader(call: Call, name: str) -> Reader | None:
     """A group that reads journals, if the caller sees all of their queues."""
-    found = await call.broker.readers.find(name)
+    found = await call.broker.reader_groups.find(name)
     return found if found and all(map(call.principal.sees, found.position.queues)) else None
 
 
@@ -101,7 +101,7 @@ async def _delete(
     if reader is not None:
         if not call.query.delete_metadata:
             raise Conflict(f"{name!r} reads the journal: where it starts is in its checkpoint")
-        await call.broker.readers.forget(name)
+        await call.broker.reader_groups.forget(name)
     for each in queues:
         if call.query.delete_metadata:
             partitions += (await call.broker.insight.groups.group(each, name)).partitions

@@ -64,7 +64,7 @@ async def read(call: Call) -> Reply:
     if not body.columns or len(set(body.columns)) != len(body.columns):
         raise Invalid("columns", "must name at least one column, and none twice")
     some = Some(partitions=body.partitions, prefix=body.prefix or "", share=body.share)
-    steps = await call.broker.journal_reading.read(
+    steps = await call.broker.journal.read(
         body.queue, body.number, body.ranges, some, in_order=body.in_order
     )
     return Reply(_stream(body, steps), media_type=ARROW.encode())
@@ -99,7 +99,7 @@ async def begin(call: Call) -> Reply:
     call.principal.check(Permission.READ)
     await _check_group(call)
     body: BeginBody = call.body
-    position, pinned = await call.broker.readers.begin(
+    position, pinned = await call.broker.reader_groups.begin(
         call.params["group"],
         Selection(queues=body.queues, pattern=body.pattern),
         _start(body.start),
@@ -124,13 +124,15 @@ async def move(call: Call) -> Reply:
     """Say how far a group is."""
     await _check_group(call)
     body: MoveBody = call.body
-    found = await call.broker.readers.move(call.params["group"], body.position, stay=body.stay)
+    found = await call.broker.reader_groups.move(
+        call.params["group"], body.position, stay=body.stay
+    )
     return await _shown(call, found)
 
 
 async def _check_group(call: Call) -> None:
     """Who moves a group decides how long the queues keep messages that it has read so far."""
-    known = await call.broker.readers.find(call.params["group"])
+    known = await call.broker.reader_groups.find(call.params["group"])
     if known is not None:
         call.principal.check_queues(known.position.queues)
 
@@ -138,7 +140,7 @@ async def _check_group(call: Call) -> None:
 async def reader(call: Call) -> Reply:
     """How far a group is, and how many messages lie behind it."""
     try:
-        found = await call.broker.readers.get(call.params["group"])
+        found = await call.broker.reader_groups.get(call.params["group"])
     except NotFound:
         if call.principal.restricted:
             raise not_yours() from None

@@ -40,7 +40,7 @@ async def asked_queues(
 
 async def queue_of_partition(call: Call) -> Iterable[str]:
     """For a route with the id of a partition in its path."""
-    found = await call.broker.addresses.partition(partition_in_path(call))
+    found = await call.broker.held_messages.partition(partition_in_path(call))
     if found is None:
         raise not_yours()
     return (found[0],)
@@ -62,7 +62,7 @@ async def message_in_path(call: Call) -> Message:
 
 async def find_message(call: Call, partition: int, transaction_id: str) -> Message:
     """The message with a transaction id in a partition, or with this as its own id."""
-    names = await call.broker.addresses.partition(partition)
+    names = await call.broker.held_messages.partition(partition)
     try:
         found = names and await call.broker.messages.find(*names, transaction_id)
     except Invalid as error:

@@ -109,12 +109,12 @@ async def give_up(call: Call) -> Reply:
     """Move a message to the dead letters of the groups that have not read it, or of one."""
     body: GiveUpBody = call.body
     found = await message_in_path(call)
-    groups = await call.broker.giving_up.give_up(
+    groups = await call.broker.messages.give_up(
         found.id, group=body.consumer_group, error=body.error
     )
     return Reply(
         MovedToLetters(
-            transaction_id=found.transaction_id, message_id=found.id, consumer_groups=groups
+            transaction_id=found.transaction_id, message_id=found.id, consumer_groups=list(groups)
         )
     )
 

@@ -25,7 +25,7 @@ from skep.wire.journal.sink import (
 async def stage(call: Call) -> Reply:
     query: StageQuery = call.query
     rows = await asyncio.to_thread(_allowed_rows, call)
-    count = await call.broker.staging.stage(
+    count = await call.broker.sink.stage(
         query.app,
         query.version,
         query.stage,
@@ -42,7 +42,7 @@ async def commit(call: Call) -> Reply:
     body: CommitBody = call.body
     stages = to_stages(body)
     await _check_queues(call, stages)
-    done = await call.broker.staging.commit(
+    done = await call.broker.sink.commit(
         body.app,
         body.version,
         stages,
@@ -56,13 +56,13 @@ async def abort(call: Call) -> Reply:
     body: CommitBody = call.body
     stages = to_stages(body)
     await _check_queues(call, stages)
-    await call.broker.staging.abort(body.app, body.version, stages, owner=_owner(call))
+    await call.broker.sink.abort(body.app, body.version, stages, owner=_owner(call))
     return Reply(status=204)
 
 
 async def app(call: Call) -> Reply:
     name = call.params["app"]
-    version = await call.broker.staging.last_version(name)
+    version = await call.broker.sink.last_version(name)
     if call.principal.restricted and not await _is_owner(call, name):
         version = None
     return Reply(AppAnswer(app=name, version=version))
@@ -70,7 +70,7 @@ async def app(call: Call) -> Reply:
 
 async def reset(call: Call) -> Reply:
     name = call.params["app"]
-    return Reply(AppAnswer(app=name, version=await call.broker.staging.reset(name)))
+    return Reply(AppAnswer(app=name, version=await call.broker.sink.reset(name)))
 
 
 def _allowed_rows(call: Call) -> StagedRows:
@@ -81,7 +81,7 @@ def _allowed_rows(call: Call) -> StagedRows:
 
 
 async def _is_owner(call: Call, name: str) -> bool:
-    owner = await call.broker.staging.owner(name)
+    owner = await call.broker.sink.owner(name)
     return owner is not None and owner == call.principal.id
 
 
@@ -97,7 +97,7 @@ async def _check_queues(call: Call, stages: Sequence[Stage]) -> None:
     """Who is for some queues may neither publish nor drop what lies there for others."""
     if call.principal.restricted:
         body: CommitBody = call.body
-        queues = await call.broker.staging.queues(body.app, body.version, stages)
+        queues = await call.broker.sink.queues(body.app, body.version, stages)
         call.principal.check_queues(queues)
 
 

@@ -38,7 +38,7 @@ async def register(call: Call) -> Reply:
     body: RegisterBody = call.body
     await _check_owner(call, body.name)
     try:
-        query, fresh = await call.broker.streams.register(
+        query, fresh = await call.broker.stream_queries.register(
             body.name,
             source_queue=body.source_queue,
             sink_queue=body.sink_queue,
@@ -54,7 +54,7 @@ async def register(call: Call) -> Reply:
 async def _check_owner(call: Call, name: str) -> None:
     """Who is for some queues only may not take the name, and with it the state, of a query over
     others."""
-    known = await call.broker.streams.find(name) if call.principal.restricted else None
+    known = await call.broker.stream_queries.find(name) if call.principal.restricted else None
     if known is not None:
         call.principal.check_queues({known.source_queue, known.sink_queue or known.source_queue})
 
@@ -72,7 +72,7 @@ def _registered(query: Query, fresh: bool, reset: bool) -> Registered:
 async def read_state(call: Call) -> Reply:
     """What a query knows about a partition."""
     body: StateBody = call.body
-    pages = call.broker.streams.state(
+    pages = call.broker.stream_queries.state(
         body.query_id,
         partition_of(body.partition_id),
         keys=body.keys,
@@ -116,7 +116,7 @@ async def cycle(call: Call) -> Reply:
     number = partition_of(body.partition_id)
     pushes = _pushes(body.push_items, call.broker.limits.payload_bytes)
     try:
-        done = await call.broker.streams.cycle(
+        done = await call.broker.stream_queries.cycle(
             body.query_id,
             number,
             state=[_state(index, body) for index in range(len(body.state_ops))],
@@ -134,7 +134,7 @@ async def cycle(call: Call) -> Reply:
             error=str(error),
         )
         return Reply(refused)
-    names = await call.broker.addresses.partition(number)
+    names = await call.broker.held_messages.partition(number)
     return Reply(_cycled(body, names[0] if names else None, pushes, done))
 
 
@@ -208,7 +208,7 @@ def _queues_of_query(call: Call) -> Iterable[str]:
 
 
 async def _queue_of_partition(call: Call) -> Iterable[str]:
-    found = await call.broker.addresses.partition(partition_of(call.body.partition_id))
+    found = await call.broker.held_messages.partition(partition_of(call.body.partition_id))
     if found is None:
         raise not_yours()
     return {found[0]}

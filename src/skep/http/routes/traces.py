@@ -116,7 +116,7 @@ def _partition(body: TraceBody) -> int:
 
 
 async def _queue_of_body(call: Call) -> Iterable[str]:
-    found = await call.broker.addresses.partition(_partition(call.body))
+    found = await call.broker.held_messages.partition(_partition(call.body))
     if found is None:
         raise not_yours()
     return (found[0],)

@@ -140,7 +140,7 @@ async def _find(broker: Broker, body: TransactionBody) -> dict[int, tuple[LeaseI
             acks.setdefault((lease_id, number), {})[index] = operation.transaction_id
     found: dict[int, tuple[LeaseId, int, Offset]] = {}
     async for (lease_id, number), ids in yielding(acks.items()):
-        offsets = await broker.addresses.offsets(lease_id, number, list(ids.values()))
+        offsets = await broker.held_messages.offsets(lease_id, number, list(ids.values()))
         for (index, transaction_id), offset in zip(ids.items(), offsets, strict=True):
             if offset is None:
                 raise MessageNotFound(transaction_id)
@@ -170,7 +170,7 @@ async def _lease_of(
     """The lease that the ack is under: never none, or a late ack could not be told."""
     if operation.lease_id:
         return check_lease_id(f"operations[{index}].leaseId", operation.lease_id)
-    held = await broker.addresses.lease_on(partition, leases)
+    held = await broker.held_messages.lease_on(partition, leases)
     if held is None and len(leases) != 1:
         raise LeaseLost(", ".join(leases) or "that was not named")
     return held or leases[0]

@@ -5,10 +5,10 @@ from uuid import UUID
 
 import msgspec
 
-from skep.errors import Invalid
 from skep.model.address import message_text, partition_of, partition_text
 from skep.model.message import Delivery, Message
-from skep.model.name import LeaseId, check_label, check_name, from_datetime
+from skep.model.name import LeaseId
+from skep.model.pop_request import PopRequest
 from skep.wire.body import Body, Id
 from skep.wire.payload import Encoding, to_payload, to_wire
 
@@ -74,57 +74,6 @@ class PausedAnswer(Body, frozen=True, kw_only=True):
     paused: bool = True
 
 
-class PopParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client asks for, in the words of the broker."""
-
-    queue: str | None
-    group: str
-    partition: str | None
-    namespace: str | None
-    task: str | None
-    batch: int
-    partitions: int
-    wait: float
-    auto_ack: bool
-    lease_seconds: int | None
-    subscription_mode: str
-    subscription_from: datetime | None
-
-    def check(self) -> None:
-        """Refuse what the wire has no words for, and what the server would overlook."""
-        check_name("group", self.group)
-        for field in ("queue", "partition", "namespace", "task"):
-            check_label(field, getattr(self, field))
-        if (self.queue is None) == (self.namespace is None and self.task is None):
-            raise Invalid("queue", "name a queue, or a namespace or task instead of it")
-        if self.partition is not None and self.queue is None:
-            raise Invalid("partition", "needs a queue")
-        if type(self.wait) not in (int, float) or not 0 <= self.wait <= MAX_TIMEOUT // 1000:
-            raise Invalid("wait", f"must be 0 to {MAX_TIMEOUT // 1000} seconds, not {self.wait!r}")
-        if type(self.auto_ack) is not bool:
-            raise Invalid("auto_ack", f"must be true or false, not {self.auto_ack!r}")
-        if self.subscription_mode not in ("all", "new"):
-            raise Invalid("subscription_mode", f"{self.subscription_mode!r} is neither all nor new")
-        if self.subscription_from is not None:
-            from_datetime("subscription_from", self.subscription_from)
-
-    def to_query(self) -> dict[str, str]:
-        asked = {
-            "consumerGroup": self.group,
-            "namespace": self.namespace,
-            "task": self.task,
-            "batch": self.batch,
-            "partitions": self.partitions,
-            "leaseSeconds": self.lease_seconds,
-            "autoAck": "true" if self.auto_ack else None,
-            "wait": "true" if self.wait else None,
-            "timeout": round(self.wait * 1000) if self.wait else None,
-            "subscriptionMode": self.subscription_mode,
-            "subscriptionFrom": self.subscription_from and self.subscription_from.isoformat(),
-        }
-        return {name: str(value) for name, value in asked.items() if value is not None}
-
-
 class Delivered(Body, frozen=True, kw_only=True):
     """What a client reads of an answer: a delivery, or nothing while popping is in maintenance."""
 
@@ -134,6 +83,23 @@ class Delivered(Body, frozen=True, kw_only=True):
     consumer_group: str = ""
     truncated: int = 0
     messages: tuple[Popped, ...] = ()
+
+
+def to_query(request: PopRequest) -> dict[str, str]:
+    parameters = {
+        "consumerGroup": request.group,
+        "namespace": request.namespace,
+        "task": request.task,
+        "batch": request.batch,
+        "partitions": request.partitions,
+        "leaseSeconds": request.lease_seconds,
+        "autoAck": "true" if request.auto_ack else None,
+        "wait": "true" if request.wait else None,
+        "timeout": round(request.wait * 1000) if request.wait else None,
+        "subscriptionMode": request.subscription_mode,
+        "subscriptionFrom": request.subscription_from and request.subscription_from.isoformat(),
+    }
+    return {name: str(value) for name, value in parameters.items() if value is not None}
 
 
 def to_answer(delivery: Delivery) -> PopAnswer:
