@@ -622,6 +622,19 @@ async def deleted_partition(queue: Broker) -> int:
     return number
 
 
+async def test_nothing_of_a_deleted_queue_is_found_while_its_memory_is_being_freed(
+    queue: Broker,
+) -> None:
+    first, *_ = await queue.push("orders", [Draft(b"{}", f"p-{n}") for n in range(5000)])
+
+    await queue.queues.delete("orders")
+
+    with pytest.raises(MessageNotFound):
+        await queue.messages.get(first.id)
+    with pytest.raises(MessageNotFound):
+        await queue.insight.inspector.message(first.id)
+
+
 async def test_the_rows_of_a_deleted_queue_are_removed_in_the_background(store: Store) -> None:
     async with Broker(store, sweep_interval=3600) as queue:
         number = await deleted_partition(queue)

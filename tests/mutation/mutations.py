@@ -277,6 +277,17 @@ MUTATIONS = (
         ),
     ),
     Mutation(
+        "messages of a deleted queue are found until its memory is freed",
+        DELETION + "nothing_of_a_deleted_queue_is_found_while_its_memory_is_being_freed",
+        (
+            Change(
+                "core/state/registry.py",
+                "found if found is not None and self.is_known(found.queue) else None",
+                "found",
+            ),
+        ),
+    ),
+    Mutation(
         "events that were deleted unheard are not missed",
         SERVERS + "events_that_were_deleted_unheard_are_noticed_on_the_own_lane_too",
         (
