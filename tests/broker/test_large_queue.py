@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from skep import Ack, Broker, Draft, Push
-from skep.core.aio import slicing as fairness
+from skep.core import aio as fairness
 from skep.core.state.loader import PAGE
 from skep.model.stats import GroupLag
 from skep.store.protocol import Store

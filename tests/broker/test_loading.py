@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from skep import Broker, Draft
-from skep.core.aio import slicing as fairness
+from skep.core import aio as fairness
 from skep.core.state import catalogue, loader
 from skep.errors import Forbidden, Unavailable
 from skep.model.change import Applied, Change, Commit

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from skep.core.aio.backoff import TRIES
+from skep.core.aio import TRIES
 from skep.errors import Conflict, Corrupted, OutcomeUnknown, QueueFull
 from skep.model.change import Change, EntryUpdate
 from skep.model.entry import Entry

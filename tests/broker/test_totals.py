@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from skep import Broker, Draft
-from skep.core.aio import slicing as fairness
+from skep.core import aio as fairness
 from skep.core.state.queue_state import QueueState
 from skep.core.state.totals_updater import _MANY
 from skep.model.queue import Partition

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from skep import Broker
-from skep.core.aio import slicing as fairness
+from skep.core import aio as fairness
 from skep.core.transaction import stream_query as streams
 from tests.http.build import Client
 

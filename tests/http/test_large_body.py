@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from skep.core.aio import slicing as fairness
+from skep.core import aio as fairness
 from skep.errors import Invalid
 from skep.http import large_body
 from skep.http.codec import decode_body

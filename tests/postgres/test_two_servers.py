@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from skep import Broker, Draft
-from skep.core.aio import slicing as fairness
+from skep.core import aio as fairness
 from skep.core.state.loader import PAGE
 from skep.errors import LeaseLost, OutcomeUnknown, QueueNotFound, Unavailable
 from skep.model.consumer import Consumer

@@ -5,7 +5,7 @@ import selectors
 from itertools import groupby, pairwise
 from time import perf_counter
 
-from skep.core.aio.slicing import SLICE_SECONDS, yielding
+from skep.core.aio import SLICE_SECONDS, yielding
 
 TICK = "tick"
 

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from skep.core.aio.periodic_task import PeriodicTask
+from skep.core.aio import PeriodicTask
 from skep.errors import Unavailable
 
 

@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from skep.core.admin.queue import Queues
-from skep.core.aio.periodic_task import log_failure
-from skep.core.aio.slicing import yielding
+from skep.core.aio import log_failure, yielding
 from skep.core.cluster.peer_sync import PeerSync
 from skep.core.consume.eviction import Evictor
 from skep.core.journal.reader_group import ReaderGroups

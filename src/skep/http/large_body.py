@@ -15,7 +15,7 @@ import msgspec
 from msgspec.inspect import ListType, StructType, UnionType, VarTupleType, type_info
 from msgspec.structs import fields
 
-from skep.core.aio.slicing import yielding
+from skep.core.aio import yielding
 from skep.errors import Invalid
 from skep.http.codec import check_utf8, decode_json
 

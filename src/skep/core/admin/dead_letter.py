@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from uuid import UUID
 
-from skep.core.aio.backoff import Backoff
+from skep.core.aio import Backoff
 from skep.core.cluster.maintenance_mode import NORMAL_PUSH, MaintenanceMode
 from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.limits import Limits

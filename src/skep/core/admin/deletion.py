@@ -3,7 +3,7 @@
 import asyncio
 import logging
 
-from skep.core.aio.periodic_task import PeriodicTask
+from skep.core.aio import PeriodicTask
 from skep.store.protocol import Store
 
 LOOK_SECONDS = 1.0

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from skep.core.aio.backoff import Backoff
+from skep.core.aio import Backoff
 from skep.core.cluster.peer_sync import PeerSync
 from skep.core.log.committer import Committer
 from skep.core.log.segment_reader import SegmentReader

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from skep.core.aio.backoff import Backoff
-from skep.core.aio.slicing import yielding
+from skep.core.aio import Backoff, yielding
 from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.consume.subscription import Subscriptions
 from skep.core.log.committer import Committer

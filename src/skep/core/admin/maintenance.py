@@ -18,8 +18,7 @@ from uuid import uuid4
 import msgspec
 from msgspec.structs import replace
 
-from skep.core.aio.backoff import Backoff
-from skep.core.aio.completion import run_to_completion
+from skep.core.aio import Backoff, run_to_completion
 from skep.core.cluster.maintenance_mode import POPPING, PUSHING, SPACE, MaintenanceMode, PushMode
 from skep.core.cluster.peer_sync import PeerSync
 from skep.core.consume.pop import Popper

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 from skep.core.admin.give_up import ManualGiveUp
-from skep.core.aio.completion import run_to_completion
+from skep.core.aio import run_to_completion
 from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.limits import Limits
 from skep.core.log.segment_reader import SegmentReader

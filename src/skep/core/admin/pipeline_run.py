@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec.structs import replace
 
-from skep.core.aio.completion import run_to_completion
+from skep.core.aio import run_to_completion
 from skep.core.log.committer import Committer
 from skep.core.sink.manifest import read_all
 from skep.errors import Corrupted, NotFound

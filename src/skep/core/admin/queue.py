@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from skep.core.aio.backoff import Backoff
+from skep.core.aio import Backoff
 from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.log.committer import Committer
 from skep.core.state.catalogue import Catalogue

@@ -13,7 +13,7 @@ from functools import wraps
 from inspect import signature
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from skep.core.aio.periodic_task import PeriodicTask, log_failure
+from skep.core.aio import PeriodicTask, log_failure
 from skep.core.cluster.state_reloader import StateReloader
 from skep.core.state.catalogue import Catalogue
 from skep.model.change import Change, Commit, Gone, QueueVersion, Reconfigured, Stale

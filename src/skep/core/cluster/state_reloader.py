@@ -6,7 +6,7 @@ found, and what was dropped meanwhile stays dropped if it is.
 
 from collections.abc import Sequence
 
-from skep.core.aio.slicing import yielding
+from skep.core.aio import yielding
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.loader import PAGE
 from skep.core.state.queue_state import GroupState, QueueState

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from skep.core.aio.backoff import Backoff
+from skep.core.aio import Backoff
 from skep.core.cluster.maintenance_mode import NORMAL_POP, MaintenanceMode
 from skep.core.consume.eviction import Evictor
 from skep.core.consume.partition_lease import DeliveryRequest, PartitionLease, PartitionLeaser

@@ -5,8 +5,7 @@ from datetime import datetime
 from typing import overload
 from uuid import uuid4
 
-from skep.core.aio.completion import KeyedLocks, run_to_completion
-from skep.core.aio.slicing import yielding
+from skep.core.aio import KeyedLocks, run_to_completion, yielding
 from skep.core.cluster.peer_sync import PeerSync
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import GroupState, QueueState

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from skep.core.aio.slicing import yielding
+from skep.core.aio import yielding
 from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.journal.reader_group import ReaderGroups
 from skep.core.state.catalogue import Catalogue

@@ -7,7 +7,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 
-from skep.core.aio.slicing import yielding
+from skep.core.aio import yielding
 from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.metrics.commit_meter import CommitMeter
 from skep.core.state import message_status as standing

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from skep.core.aio.completion import KeyedLocks, run_to_completion
+from skep.core.aio import KeyedLocks, run_to_completion
 from skep.core.journal.journal import Journal, Selection
 from skep.core.log.committer import Committer
 from skep.core.state import quota

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 
 import msgspec
 
-from skep.core.aio.periodic_task import PeriodicTask
+from skep.core.aio import PeriodicTask
 from skep.core.log.committer import Committer
 from skep.core.metrics.counters import MINUTE
 from skep.core.metrics.latency_window import ByPlace, LatencyKey, LatencyWindow, Minute

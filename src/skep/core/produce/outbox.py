@@ -13,7 +13,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
-from skep.core.aio.periodic_task import log_failure
+from skep.core.aio import log_failure
 from skep.core.cluster.maintenance_mode import MaintenanceMode
 from skep.core.limits import Limits
 from skep.core.produce.push import PushBatch, Pusher

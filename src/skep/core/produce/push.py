@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
-from skep.core.aio.backoff import Backoff
+from skep.core.aio import Backoff
 from skep.core.cluster.maintenance_mode import NORMAL_PUSH, MaintenanceMode
 from skep.core.cluster.peer_sync import PeerSync
 from skep.core.limits import Limits

@@ -19,7 +19,7 @@ from uuid import uuid4
 import msgspec
 from msgspec.structs import replace
 
-from skep.core.aio.slicing import next_slice, yielding
+from skep.core.aio import next_slice, yielding
 from skep.core.sink.chunk import Content, Part
 from skep.errors import Corrupted, Invalid
 from skep.model.change import EntryUpdate

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from skep.core.aio.backoff import Backoff
-from skep.core.aio.slicing import yielding
+from skep.core.aio import Backoff, yielding
 from skep.core.cluster.maintenance_mode import NORMAL_PUSH
 from skep.core.cluster.peer_sync import PeerSync
 from skep.core.limits import Limits

@@ -13,8 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from msgspec.structs import replace
 
-from skep.core.aio.backoff import Backoff
-from skep.core.aio.completion import KeyedLocks
+from skep.core.aio import Backoff, KeyedLocks
 from skep.core.cluster.maintenance_mode import MaintenanceMode
 from skep.core.cluster.peer_sync import PeerSync
 from skep.core.limits import Limits

@@ -4,7 +4,7 @@ It is counted in the store, at most once in a few seconds for each principal, an
 between: so it is right with several servers, up to what they stage in this time.
 """
 
-from skep.core.aio.completion import KeyedLocks
+from skep.core.aio import KeyedLocks
 from skep.core.sink import manifest as ledger
 from skep.core.state import quota
 from skep.core.state.quota import MAX_COUNTS, Count

@@ -3,8 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from skep.core.aio.completion import KeyedLocks, run_to_completion
-from skep.core.aio.slicing import yielding
+from skep.core.aio import KeyedLocks, run_to_completion, yielding
 from skep.core.rules import lease as leases
 from skep.core.state.loader import PAGE, Loader
 from skep.core.state.partition_creator import PartitionCreator

@@ -10,8 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import islice
 from typing import Generic, TypeVar
 
-from skep.core.aio.periodic_task import log_failure
-from skep.core.aio.slicing import next_slice
+from skep.core.aio import log_failure, next_slice
 from skep.core.state.queue_state import GroupState, PartitionState
 
 PAGE = 200

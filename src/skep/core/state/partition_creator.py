@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
-from skep.core.aio.completion import KeyedLocks
+from skep.core.aio import KeyedLocks
 from skep.core.state.queue_state import QueueState
 
 

@@ -7,7 +7,7 @@ from heapq import merge
 from itertools import chain, pairwise
 from operator import attrgetter
 
-from skep.core.aio.slicing import yielding
+from skep.core.aio import yielding
 from skep.core.state.queue_state import PartitionState, QueueState
 
 _STEP = 2000

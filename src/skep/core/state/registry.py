@@ -9,7 +9,7 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from skep.core.aio.slicing import yielding
+from skep.core.aio import yielding
 from skep.core.rules import lease as leases
 from skep.core.state.lease_table import LeaseTable
 from skep.core.state.loader import Refresher

@@ -6,8 +6,7 @@ for, or in the background when many have changed.
 
 import logging
 
-from skep.core.aio.periodic_task import PeriodicTask
-from skep.core.aio.slicing import next_slice, yielding
+from skep.core.aio import PeriodicTask, next_slice, yielding
 from skep.core.state import message_status as standing
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import GroupState, PartitionState, QueueState

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from skep.core.aio.slicing import next_slice
+from skep.core.aio import next_slice
 from skep.core.consume.held_messages import HeldMessages
 from skep.core.log.committer import Committer
 from skep.core.transaction.transaction import Transactor

@@ -7,8 +7,7 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from skep.core.aio.backoff import Backoff
-from skep.core.aio.completion import KeyedLocks, run_to_completion
+from skep.core.aio import Backoff, KeyedLocks, run_to_completion
 from skep.core.cluster.maintenance_mode import NORMAL_PUSH, MaintenanceMode
 from skep.core.cluster.peer_sync import PeerSync
 from skep.core.consume.settlement import ChangeBuilder, Settler

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from skep.core.aio.slicing import yielding
+from skep.core.aio import yielding
 from skep.core.journal.reader_group import Reader
 from skep.errors import Conflict, Invalid
 from skep.http.auth.principal import Permission

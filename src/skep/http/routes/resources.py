@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
-from skep.core.aio.slicing import yielding
+from skep.core.aio import yielding
 from skep.http.auth.principal import Permission
 from skep.http.request import Call, Reply
 from skep.http.routes.lookup import asked_queue, asked_queues

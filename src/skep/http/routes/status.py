@@ -1,6 +1,6 @@
 """What is there now, and what happened lately."""
 
-from skep.core.aio.slicing import yielding
+from skep.core.aio import yielding
 from skep.core.insight.message_browser import MessageFilter
 from skep.errors import PartitionNotFound, Unavailable
 from skep.http.auth.principal import Permission

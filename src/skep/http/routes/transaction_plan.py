@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from skep.core.aio.slicing import yielding
+from skep.core.aio import yielding
 from skep.core.broker import Broker
 from skep.errors import Invalid, LeaseLost, MessageNotFound
 from skep.model.message import Draft

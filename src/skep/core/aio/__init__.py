@@ -1,1 +1,0 @@
-"""Helpers for asyncio that know nothing of queues."""
