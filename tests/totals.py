@@ -70,7 +70,7 @@ async def _pushed_at(broker: Broker, lag: PartitionLag) -> datetime:
 
 
 def _state(broker: Broker, name: str) -> QueueState:
-    return broker._parts.catalogue.queue(name)
+    return broker._parts.registry.queue(name)
 
 
 def _counts(queue: QueueState, now: Instant) -> Counts:

@@ -224,10 +224,12 @@ async def test_dead_letters_of_all_queues_come_newest_first_in_pages(queue: Brok
         await queue.fail(await pop(queue, name, batch=2))
     queues = await queue.insight.queues.find(lambda name: True)
 
-    whole = await queue.insight.letters.page(queues, LetterFilter())
-    first = await queue.insight.letters.page(queues, LetterFilter(), limit=4)
-    second = await queue.insight.letters.page(queues, LetterFilter(), limit=4, before=first.next)
-    skipped = await queue.insight.letters.page(queues, LetterFilter(), limit=3, offset=2)
+    whole = await queue.insight.dead_letters.page(queues, LetterFilter())
+    first = await queue.insight.dead_letters.page(queues, LetterFilter(), limit=4)
+    second = await queue.insight.dead_letters.page(
+        queues, LetterFilter(), limit=4, before=first.next
+    )
+    skipped = await queue.insight.dead_letters.page(queues, LetterFilter(), limit=3, offset=2)
 
     assert [x.payload for x in whole.letters] == [b"21", b"20", b"11", b"10", b"1", b"0"]
     assert (whole.total, whole.next) == (6, None)

@@ -44,7 +44,7 @@ async def wait_for_more(queue: Broker, after: Position, wait_ms: int) -> "asynci
     task = await start(heads(queue, after=after, wait_ms=wait_ms))
 
     async def is_parked() -> bool:
-        return bool(queue._parts.catalogue.waiters.count())
+        return bool(queue._parts.waiters.count())
 
     await until(is_parked)
     return task

@@ -93,7 +93,7 @@ async def test_messages_that_are_found_when_a_partition_is_read_again_are_not_ta
 ) -> None:
     async with make_broker(MemoryStore(clock=clock)) as queue:
         await fill_and_read(queue, ["a"])
-        known = queue._parts.catalogue.partition("orders", "a")
+        known = queue._parts.registry.partition("orders", "a")
         pushed_at = clock.now()
         clock.advance(10)
         found = Partition(
@@ -106,7 +106,7 @@ async def test_messages_that_are_found_when_a_partition_is_read_again_are_not_ta
             newest_at=clock.now(),
         )
 
-        queue._parts.catalogue.adopt(known.queue, found)
+        queue._parts.registry.adopt(known.queue, found)
 
         (lag,) = await queue.groups.lag("orders", QUEUE_MODE)
         assert lag.backlog == 2

@@ -605,13 +605,13 @@ async def test_the_memory_of_a_deleted_queue_is_freed_piece_by_piece_after_the_a
     store = MemoryStore(clock=clock)
     async with make_broker(store) as queue:
         await queue.push("orders", [Draft(b"x", f"p{n}") for n in range(5000)])
-        (known,) = queue._parts.catalogue.queues.values()
+        (known,) = queue._parts.registry.queues.values()
 
         await queue.queues.delete("orders")
 
         assert known.partitions
         await until(lambda: _is_empty(known))
-        assert queue._parts.catalogue.partitions == {}
+        assert queue._parts.registry.partitions == {}
 
 
 async def deleted_partition(queue: Broker) -> int:

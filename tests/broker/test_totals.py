@@ -107,11 +107,11 @@ async def test_a_partition_that_is_found_with_messages_in_it_counts(clock: Manua
     async with make_broker(MemoryStore(clock=clock)) as broker:
         await broker.queues.configure("orders", delayed_processing=60)
         assert await broker.pop("orders", group="billing") is None
-        queue = broker._parts.catalogue.queue("orders")
+        queue = broker._parts.registry.queue("orders")
         now, number = clock.now(), queue.config.number
         found = Partition(number=7, queue=number, name="a", created_at=now, end=2, first_at=now)
 
-        broker._parts.catalogue.adopt(queue, found)
+        broker._parts.registry.adopt(queue, found)
 
         assert (await broker.insight.queues.queue("orders")).counts == Counts(total=2, pending=2)
 
@@ -122,8 +122,8 @@ async def test_a_partition_that_is_gone_does_not_count(clock: ManualClock) -> No
         await pop(broker, partition="a", group="billing")
         await check_totals(broker, "orders")
 
-        for partition in broker._parts.catalogue.partitions_of("orders", None)[:2]:
-            broker._parts.catalogue.drop_partition(partition)
+        for partition in broker._parts.registry.partitions_of("orders", None)[:2]:
+            broker._parts.registry.drop_partition(partition)
 
         await check_totals(broker, "orders")
 
@@ -144,7 +144,7 @@ async def test_others_run_while_all_leases_are_bounded_after_the_clock_was_set_b
                 await asyncio.sleep(0)
 
         counting = asyncio.create_task(count())
-        await broker._parts.catalogue.bound()
+        await broker._parts.loader.bound()
         counting.cancel()
 
         assert turns >= 100
@@ -156,7 +156,7 @@ async def test_a_lease_counts_again_when_the_clock_is_set_back(clock: ManualCloc
         await check_totals(broker, "orders")
 
         clock.advance(-3600)
-        await broker._parts.catalogue.bound()
+        await broker._parts.loader.bound()
 
         await check_totals(broker, "orders")
         (lag,) = [lag for lag in await broker.groups.list("orders") if lag.group == "stock"]
@@ -180,7 +180,7 @@ async def test_what_has_changed_is_counted_in_the_background_when_it_is_much() -
     async with make_broker(MemoryStore(clock=ManualClock())) as broker:
         await broker.push("orders", [Draft(b"1", f"p{n}") for n in range(_MANY)])
         await pop(broker, group="billing")
-        state = broker._parts.catalogue.queue("orders")
+        state = broker._parts.registry.queue("orders")
         assert not state.totals.pending
 
         broker._parts.totals_updater.start(0.001)
@@ -200,7 +200,7 @@ async def test_a_partition_that_every_group_has_read_is_not_held(clock: ManualCl
 
         summary = await broker.insight.queues.queue("orders")
 
-        state = broker._parts.catalogue.queue("orders")
+        state = broker._parts.registry.queue("orders")
         assert summary.counts == Counts(total=100)
         assert await counted(state)
         assert not state.totals._counted

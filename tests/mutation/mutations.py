@@ -271,8 +271,8 @@ MUTATIONS = (
         (
             Change(
                 "core/state/catalogue.py",
-                "            queue = self.by_number.get(stored.number)\n",
-                "            queue = self.queues.get(stored.name)\n",
+                "            queue = self._registry.by_number.get(stored.number)\n",
+                "            queue = self._registry.queues.get(stored.name)\n",
             ),
         ),
     ),
@@ -305,7 +305,7 @@ MUTATIONS = (
         (
             Change(
                 "core/cluster/peer_sync.py",
-                "            if self._catalogue.is_loaded(queue):\n                return\n",
+                "            if self._loader.is_loaded(queue):\n                return\n",
                 "            return\n",
             ),
         ),
@@ -313,7 +313,11 @@ MUTATIONS = (
     Mutation(
         "a pop does not wait for partitions that are not loaded",
         RELOAD + "a_partition_that_is_not_loaded_again_yet_is_popped_after_a_failover",
-        (Change("core/state/catalogue.py", "group.queue.loaded and not group.starting", "True"),),
+        (
+            Change(
+                "core/state/state_loader.py", "group.queue.loaded and not group.starting", "True"
+            ),
+        ),
     ),
     Mutation(
         "every push of a transaction is compared with all pushes before it",
@@ -388,9 +392,7 @@ MUTATIONS = (
         LOADING + "nothing_is_decided_on_cursors_of_a_new_group_that_are_not_known_yet",
         (
             Change("core/consume/subscription.py", " or known.starting else", " else"),
-            Change(
-                "core/state/catalogue.py", " and not group.starting and group not", " and group not"
-            ),
+            Change("core/state/state_loader.py", " and not group.starting and not", " and not"),
         ),
     ),
     Mutation(
@@ -399,8 +401,8 @@ MUTATIONS = (
         (
             Change(
                 "core/state/catalogue.py",
-                "                group = self.add_group(queue, subscription, starting=True)",
-                "                group = self.add_group(queue, subscription)",
+                "                group = self._registry.add_group(queue, subscription, starting=True)",
+                "                group = self._registry.add_group(queue, subscription)",
             ),
         ),
     ),
@@ -415,7 +417,7 @@ MUTATIONS = (
         TWO_SERVERS + "what_another_server_does_while_a_page_is_read_is_known_afterwards",
         (
             Change(
-                "core/state/catalogue.py",
+                "core/state/state_loader.py",
                 "            self._missed.add(partition)",
                 "            pass",
             ),
@@ -515,9 +517,9 @@ MUTATIONS = (
                 Change(
                     "core/state/registry.py",
                     "        self.undrop(queue.config.number)\n"
-                    "        self.waiters.wake_all(queue.config.name)\n"
-                    "        self.waiters.wake_all(ANY_QUEUE)\n",
-                    f"        self.waiters.wake_all({woken})\n",
+                    "        self._waiters.wake_all(queue.config.name)\n"
+                    "        self._waiters.wake_all(ANY_QUEUE)\n",
+                    f"        self._waiters.wake_all({woken})\n",
                 ),
             ),
         )
@@ -539,8 +541,8 @@ MUTATIONS = (
                 "core/state/catalogue.py",
                 "        await self._store.delete_group(group.queue.config.number, group.name)\n"
                 "        if not group.removed:\n"
-                "            self.drop_group(group)\n",
-                "        self.drop_group(group)\n"
+                "            self._registry.drop_group(group)\n",
+                "        self._registry.drop_group(group)\n"
                 "        await self._store.delete_group(group.queue.config.number, group.name)\n",
             ),
         ),
@@ -551,7 +553,7 @@ MUTATIONS = (
         (
             Change(
                 "core/state/catalogue.py",
-                "                    self.outdated.add(queue.config.number)\n",
+                "                    self._loader.outdated.add(queue.config.number)\n",
                 "                    pass\n",
             ),
         ),
@@ -559,7 +561,13 @@ MUTATIONS = (
     Mutation(
         "a queue that could not be read is taken for one that is gone",
         TWO_SERVERS + "a_queue_of_another_server_that_could_not_be_read_is_read_again",
-        (Change("core/state/catalogue.py", "                self.undrop(config.number)\n", ""),),
+        (
+            Change(
+                "core/state/state_loader.py",
+                "                self._registry.undrop(config.number)\n",
+                "",
+            ),
+        ),
     ),
     *(
         Mutation(

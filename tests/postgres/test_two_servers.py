@@ -266,8 +266,8 @@ async def test_what_another_server_does_while_a_page_is_read_is_known_afterwards
 
 
 def consumer(server: Broker, partition: str) -> Consumer:
-    group = server._parts.catalogue.group("orders", "mail")
-    return group.consumer(server._parts.catalogue.partition("orders", partition))
+    group = server._parts.registry.group("orders", "mail")
+    return group.consumer(server._parts.registry.partition("orders", partition))
 
 
 async def test_a_group_that_one_deletes_and_makes_again_is_another_elsewhere(

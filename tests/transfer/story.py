@@ -82,7 +82,7 @@ async def _removals(queue: Broker) -> None:
     """The beginning of a partition goes, all of another, and one message."""
     await queue.push("cleared", [Draft(b"gone"), Draft(b"gone too")])
     await queue.queues.clear("cleared")
-    alice = queue.queues._catalogue.queue("shop.orders").partitions["alice"]
+    alice = queue.queues._registry.queue("shop.orders").partitions["alice"]
     await queue.queues.truncate(alice, 2, "retention")
     found = await queue.messages.find("shop.orders", "alice", "id-3")
     assert found is not None

@@ -108,11 +108,11 @@ class Broker:
         Those of large queues are loaded in the background after the start. Requests that concern
         all of them wait for it; pushes and pops do not.
         """
-        return self._parts.catalogue.loaded
+        return self._parts.loader.loaded
 
     def drain(self) -> None:
         """Answer every long poll now and from now on: the broker will be closed soon."""
-        self._parts.catalogue.waiters.close()
+        self._parts.waiters.close()
 
     async def close(self) -> None:
         """Accept no requests, answer long polls, finish what is in progress, close the store."""
@@ -273,4 +273,4 @@ class Broker:
         return await self._parts.transactor.settle(lease_id, verdicts)
 
     def _check_open(self) -> None:
-        self._parts.catalogue.check_open()
+        self._parts.registry.check_open()

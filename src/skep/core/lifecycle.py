@@ -28,7 +28,7 @@ class Lifecycle:
         parts = self._parts
         try:
             await parts.peer_sync.begin()
-            await parts.catalogue.load()
+            await parts.loader.load()
             await parts.maintenance.load()
         except BaseException:
             await self.stop()
@@ -47,7 +47,7 @@ class Lifecycle:
 
         Once begun it runs to its end, even if the caller is cancelled.
         """
-        self._parts.catalogue.close()
+        self._parts.registry.close()
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._stop())
         await asyncio.shield(self._stopping)
@@ -62,12 +62,12 @@ class Lifecycle:
             await parts.latencies.stop()
             await parts.sink.stop()
             await parts.peer_sync.stop()
-            await parts.catalogue.stop()
+            await parts.loader.stop()
             await parts.maintenance.close()
             # Pops that were woken answer before the store is closed.
             await asyncio.sleep(0)
             await parts.committer.close()
             await parts.latencies.keep_rest()
         finally:
-            parts.catalogue.release()
+            parts.registry.release()
             await self._store.close()

@@ -13,8 +13,9 @@ from skep.core.consume.eviction import Evictor
 from skep.core.journal.reader_group import ReaderGroups
 from skep.core.metrics.latency_history import LatencyHistory
 from skep.core.sink.sink import Sink
-from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import PartitionState, QueueState
+from skep.core.state.registry import Registry
+from skep.core.state.scheduler import Scheduler
 from skep.errors import Corrupted
 from skep.model.journal import Lanes
 from skep.model.name import SECOND, Instant, Offset
@@ -74,7 +75,8 @@ class Sweeper:
     def __init__(
         self,
         store: Store,
-        catalogue: Catalogue,
+        registry: Registry,
+        scheduler: Scheduler,
         peer_sync: PeerSync,
         queues: Queues,
         evictor: Evictor,
@@ -83,7 +85,8 @@ class Sweeper:
         latencies: LatencyHistory,
     ) -> None:
         self._store = store
-        self._catalogue = catalogue
+        self._registry = registry
+        self._scheduler = scheduler
         self._peer_sync = peer_sync
         self._queues = queues
         self._evictor = evictor
@@ -107,7 +110,7 @@ class Sweeper:
         await self._peer_sync.complete()
         now = self._store.clock.now() if now is None else now
         removed = 0
-        queues = list(self._catalogue.queues.values())
+        queues = list(self._registry.queues.values())
         async for queue in yielding(queues):
             removed += await self._sweep_queue(queue, now)
         async for queue in yielding(self._next_histories(queues)):
@@ -195,7 +198,7 @@ class Sweeper:
                 evicted += await self._evictor.evict(group, partition)
             finally:
                 group.claimed.discard(partition.number)
-                self._catalogue.scheduler.refresh(group, partition)
+                self._scheduler.refresh(group, partition)
         return evicted
 
     async def _retain(

@@ -21,7 +21,14 @@ from skep.core.consume.partition_lease import PartitionLeaser
 from skep.core.consume.pop import Popper
 from skep.core.consume.settlement import Settler
 from skep.core.consume.subscription import Subscriptions
+from skep.core.insight.dead_letter_browser import DeadLetterBrowser
+from skep.core.insight.group_lag import GroupLagReader
+from skep.core.insight.health import StoreHealth
 from skep.core.insight.insight import Insight
+from skep.core.insight.message_browser import MessageBrowser
+from skep.core.insight.message_inspector import MessageInspector
+from skep.core.insight.queue_summary import QueueSummaryReader
+from skep.core.insight.trace_search import TraceSearch
 from skep.core.journal.journal import Journal
 from skep.core.journal.reader_group import ReaderGroups
 from skep.core.journal.scan import JournalScan
@@ -37,7 +44,13 @@ from skep.core.produce.push import Pusher
 from skep.core.sink.publisher import Publisher
 from skep.core.sink.sink import Sink
 from skep.core.state.catalogue import Catalogue
+from skep.core.state.lease_table import LeaseTable
+from skep.core.state.quota import Quotas
+from skep.core.state.registry import Registry
+from skep.core.state.segment_cache import SegmentCache
+from skep.core.state.state_loader import StateLoader
 from skep.core.state.totals_updater import TotalsUpdater
+from skep.core.state.waiters import Waiters
 from skep.core.sweeper import Sweeper
 from skep.core.transaction.stream_query import StreamQueries
 from skep.core.transaction.transaction import Transactor
@@ -48,6 +61,9 @@ from skep.store.protocol import Store
 class Parts:
     """What a broker consists of."""
 
+    registry: Registry
+    loader: StateLoader
+    waiters: Waiters
     catalogue: Catalogue
     committer: Committer
     peer_sync: PeerSync
@@ -75,66 +91,95 @@ class Parts:
 
 
 def build_parts(store: Store, keys: KeyRing, limits: Limits, random: Random) -> Parts:
-    catalogue = Catalogue(store, cache_bytes=limits.cache_bytes)
-    meter = CommitMeter(store.clock, catalogue)
-    peer_sync = PeerSync(store, catalogue, meter.forget_dead_letters)
+    cache = SegmentCache(limits.cache_bytes)
+    lease_table = LeaseTable(store.clock)
+    waiters = Waiters(store.clock)
+    registry = Registry(store.clock, cache, lease_table, waiters)
+    quotas = Quotas(registry.queues)
+    loader = StateLoader(store, registry, lease_table, cache)
+    catalogue = Catalogue(store, registry, loader, quotas)
+    totals_updater = TotalsUpdater(store.clock, registry)
+
+    meter = CommitMeter(store.clock, registry, lease_table)
+    peer_sync = PeerSync(store, registry, loader, lease_table, cache, meter.forget_dead_letters)
     committer = Committer(
         store,
         # In this order: what a commit did is counted against the state before it.
-        [meter.count, catalogue.apply],
+        [meter.count, registry.apply],
         peer_sync.explain,
         capacity=limits.pending_bytes,
     )
-    segment_reader = SegmentReader(store, catalogue, keys)
+    latencies = LatencyHistory(store, committer, meter.latencies)
+    reader = SegmentReader(store, registry, cache, keys)
     mode = MaintenanceMode(store, peer_sync)
     level = FillLevel(store, peer_sync)
-    totals_updater = TotalsUpdater(store.clock, catalogue)
-    latencies = LatencyHistory(store, committer, meter.latencies)
 
-    pusher = Pusher(store, catalogue, peer_sync, committer, mode, level, keys)
-    evictor = Evictor(store, catalogue, committer, segment_reader)
-    leaser = PartitionLeaser(store.clock, catalogue, segment_reader)
+    pusher = Pusher(store, catalogue, registry, quotas, peer_sync, committer, mode, level, keys)
+    evictor = Evictor(store, registry, committer, reader)
     delivery_builder = DeliveryBuilder(
-        store.clock, catalogue, committer, leaser, evictor, mode, limits
-    )
-    subscriptions = Subscriptions(store, catalogue, peer_sync)
-    popper = Popper(store, catalogue, peer_sync, subscriptions, delivery_builder)
-    settler = Settler(store, catalogue, random)
-    transactor = Transactor(store, committer, peer_sync, pusher, settler, mode, limits)
-    held_messages = HeldMessages(store, catalogue, peer_sync, segment_reader)
-
-    queues = Queues(store, catalogue, peer_sync, committer)
-    groups = Groups(store, catalogue, committer, peer_sync, subscriptions, totals_updater)
-    give_up = ManualGiveUp(store.clock, catalogue, committer, peer_sync, segment_reader)
-    messages = Messages(store, catalogue, peer_sync, segment_reader, give_up, limits)
-    dead_letters = DeadLetters(
-        store, catalogue, peer_sync, committer, segment_reader, mode, keys, limits
-    )
-    traces = Traces(store, catalogue, peer_sync, committer, messages, segment_reader, limits)
-    maintenance = Maintenance(
-        catalogue, peer_sync, committer, mode, level, pusher, transactor, popper, limits
-    )
-
-    scan = JournalScan(store, catalogue, peer_sync, segment_reader)
-    journal = Journal(store, catalogue, peer_sync, scan)
-    reader_groups = ReaderGroups(store, journal, committer)
-    publisher = Publisher(store, catalogue, peer_sync, committer, level, keys, limits)
-    sink = Sink(store, catalogue, peer_sync, committer, mode, publisher, limits)
-    insight = Insight(
-        store,
-        catalogue,
-        peer_sync,
+        store.clock,
+        registry,
+        loader,
+        lease_table,
+        registry.scheduler,
         committer,
-        totals_updater,
-        meter,
-        segment_reader,
-        dead_letters,
-        traces,
-        reader_groups,
-        latencies,
+        PartitionLeaser(store.clock, registry, reader),
+        evictor,
+        mode,
         limits,
     )
+    subscriptions = Subscriptions(store, catalogue, quotas, peer_sync)
+    popper = Popper(
+        store, catalogue, registry, loader, waiters, peer_sync, subscriptions, delivery_builder
+    )
+    settler = Settler(store, loader, lease_table, random)
+    transactor = Transactor(store, committer, peer_sync, pusher, settler, mode, limits)
+    held_messages = HeldMessages(store, registry, lease_table, peer_sync, reader)
+
+    queues = Queues(store, catalogue, registry, quotas, peer_sync, committer)
+    groups = Groups(store, registry, committer, peer_sync, subscriptions, totals_updater)
+    give_up = ManualGiveUp(store.clock, registry, committer, peer_sync, reader)
+    messages = Messages(store, registry, cache, peer_sync, reader, give_up, limits)
+    dead_letters = DeadLetters(store, registry, peer_sync, committer, reader, mode, keys, limits)
+    traces = Traces(store, registry, peer_sync, committer, messages, reader, limits)
+    maintenance = Maintenance(
+        catalogue,
+        registry,
+        quotas,
+        peer_sync,
+        committer,
+        mode,
+        level,
+        pusher,
+        transactor,
+        popper,
+        limits,
+    )
+
+    scan = JournalScan(store, registry, peer_sync, reader)
+    journal = Journal(store, registry, waiters, peer_sync, scan)
+    reader_groups = ReaderGroups(store, journal, committer)
+    publisher = Publisher(
+        store, catalogue, registry, quotas, peer_sync, committer, level, keys, limits
+    )
+    sink = Sink(store, registry, peer_sync, committer, mode, publisher, limits)
+    inspector = MessageInspector(store, registry, peer_sync, reader)
+    insight = Insight(
+        clock=store.clock,
+        health=StoreHealth(store, registry, waiters, committer),
+        inspector=inspector,
+        queues=QueueSummaryReader(store, registry, waiters, peer_sync, totals_updater, meter),
+        groups=GroupLagReader(store, registry, peer_sync, totals_updater, reader_groups),
+        messages=MessageBrowser(store, registry, peer_sync, inspector, limits),
+        dead_letters=DeadLetterBrowser(registry, peer_sync, dead_letters, limits),
+        traces=TraceSearch(registry, peer_sync, traces, reader, limits),
+        metrics=meter.metrics,
+        latencies=latencies,
+    )
     return Parts(
+        registry=registry,
+        loader=loader,
+        waiters=waiters,
         catalogue=catalogue,
         committer=committer,
         peer_sync=peer_sync,
@@ -156,7 +201,15 @@ def build_parts(store: Store, keys: KeyRing, limits: Limits, random: Random) -> 
         insight=insight,
         outbox=Outbox(store, pusher, mode, limits),
         sweeper=Sweeper(
-            store, catalogue, peer_sync, queues, evictor, sink, reader_groups, latencies
+            store,
+            registry,
+            registry.scheduler,
+            peer_sync,
+            queues,
+            evictor,
+            sink,
+            reader_groups,
+            latencies,
         ),
         remover=Remover(store),
         totals_updater=totals_updater,

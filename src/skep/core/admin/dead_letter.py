@@ -12,8 +12,8 @@ from skep.core.limits import Limits
 from skep.core.log.committer import Committer
 from skep.core.log.encryption import KeyRing, place_of
 from skep.core.log.segment_reader import SegmentReader
-from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import PartitionState
+from skep.core.state.registry import Registry
 from skep.errors import DeadLetterNotFound, Invalid, OutcomeUnknown, SkepError
 from skep.model.change import Append, Applied, Change, DeadLetterRemoval
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter, FailedMessage
@@ -34,7 +34,7 @@ class DeadLetters:
     def __init__(
         self,
         store: Store,
-        catalogue: Catalogue,
+        registry: Registry,
         peer_sync: PeerSync,
         committer: Committer,
         segment_reader: SegmentReader,
@@ -46,7 +46,7 @@ class DeadLetters:
         self._mode = mode
         self._keys = keys
         self._store = store
-        self._catalogue = catalogue
+        self._registry = registry
         self._committer = committer
         self._segment_reader = segment_reader
         self._limits = limits
@@ -117,7 +117,7 @@ class DeadLetters:
     @current
     async def delete(self, queue: str, numbers: Sequence[int]) -> None:
         """Throw dead letters away. If one of them does not exist, none is."""
-        config = self._catalogue.any_queue(queue).config
+        config = self._registry.any_queue(queue).config
         removals = tuple(
             DeadLetterRemoval(queue=config.number, number=number)
             for number in _check_numbers(numbers)
@@ -219,7 +219,7 @@ class DeadLetters:
         return numbers[::-1]
 
     async def _letter(self, queue: str, number: int) -> DeadLetter:
-        config = self._catalogue.any_queue(queue).config
+        config = self._registry.any_queue(queue).config
         check_count("number", number, most=MAX_NUMBER)
         found = await self._store.find_dead_letter(config.number, number)
         if found is None:
@@ -235,18 +235,18 @@ class DeadLetters:
         to: datetime | None,
     ) -> DeadLetterFilter:
         return DeadLetterFilter(
-            queue=self._catalogue.any_queue(queue).config.number,
+            queue=self._registry.any_queue(queue).config.number,
             group=check_label("group", group),
             partition=None
             if partition is None
-            else self._catalogue.partition(queue, partition).number,
+            else self._registry.partition(queue, partition).number,
             from_at=None if from_ is None else from_datetime("from_", from_),
             to_at=None if to is None else from_datetime("to", to),
         )
 
     def _partition(self, letter: DeadLetter) -> PartitionState:
         """Where a dead letter came from; its queue may have been deleted a moment ago."""
-        found = self._catalogue.find_partition(letter.partition)
+        found = self._registry.find_partition(letter.partition)
         if found is None:
             raise DeadLetterNotFound(letter.number)
         return found

@@ -11,8 +11,8 @@ from skep.core.log.committer import Committer
 from skep.core.log.segment_reader import SegmentReader
 from skep.core.rules.ack import MAX_ERROR
 from skep.core.state import message_status as standing
-from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import GroupState, PartitionState
+from skep.core.state.registry import Registry
 from skep.errors import Conflict, GroupNotFound, MessageNotFound
 from skep.model import ranges
 from skep.model.change import Applied, Change, ConsumerUpdate
@@ -35,13 +35,13 @@ class ManualGiveUp:
     def __init__(
         self,
         clock: Clock,
-        catalogue: Catalogue,
+        registry: Registry,
         committer: Committer,
         peer_sync: PeerSync,
         segment_reader: SegmentReader,
     ) -> None:
         self._clock = clock
-        self._catalogue = catalogue
+        self._registry = registry
         self._committer = committer
         self._peer_sync = peer_sync
         self._segment_reader = segment_reader
@@ -55,7 +55,7 @@ class ManualGiveUp:
         backoff = Backoff("the same partition")
         while True:
             await self._peer_sync.complete()
-            partition, offset = self._catalogue.locate(message_id)
+            partition, offset = self._registry.locate(message_id)
             if not await self._segment_reader.holds(partition, offset):
                 raise MessageNotFound(str(message_id))
             groups = self._groups(partition, offset, group)

@@ -9,10 +9,10 @@ from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.consume.subscription import Subscriptions
 from skep.core.log.committer import Committer
 from skep.core.rules import lease as leases
-from skep.core.state.catalogue import Catalogue
 from skep.core.state.group_lag import group_lag, partition_lag
 from skep.core.state.partition_order import in_order
 from skep.core.state.queue_state import GroupState, PartitionState
+from skep.core.state.registry import Registry
 from skep.core.state.totals_updater import TotalsUpdater
 from skep.errors import Conflict, Invalid
 from skep.model.address import MAX_OFFSET
@@ -31,14 +31,14 @@ class Groups:
     def __init__(
         self,
         store: Store,
-        catalogue: Catalogue,
+        registry: Registry,
         committer: Committer,
         peer_sync: PeerSync,
         subscriptions: Subscriptions,
         totals_updater: TotalsUpdater,
     ) -> None:
         self._store = store
-        self._catalogue = catalogue
+        self._registry = registry
         self._committer = committer
         self._peer_sync = peer_sync
         self._subscriptions = subscriptions
@@ -56,15 +56,15 @@ class Groups:
         moved in steps.
         """
         check_target(to)
-        state = self._catalogue.group(queue, group)
-        partitions = self._catalogue.partitions_of(queue, partition)
+        state = self._registry.group(queue, group)
+        partitions = self._registry.partitions_of(queue, partition)
         _check_offset(partitions, to)
         return await self._move_all(state, partitions, to)
 
     @current
     async def restart(self, queue: str, group: str) -> int:
         """Move a group back to where it started in a queue; return in how many partitions."""
-        subscription = self._catalogue.group(queue, group).subscription
+        subscription = self._registry.group(queue, group).subscription
         if subscription.mode == "all":
             return await self.seek(queue, group, "beginning")
         start = subscription.from_at
@@ -80,7 +80,7 @@ class Groups:
         and the record of its first contact with the queue stays as it is.
         """
         check_target(start)
-        state = self._catalogue.group(queue, group)
+        state = self._registry.group(queue, group)
         unread = [
             partition
             async for partition in yielding(list(state.queue.partitions.values()))
@@ -126,11 +126,11 @@ class Groups:
         queues = (
             [
                 q
-                for name, q in sorted(self._catalogue.queues.items())
+                for name, q in sorted(self._registry.queues.items())
                 if not name.startswith(RESERVED)
             ]
             if queue is None
-            else [self._catalogue.queue(queue)]
+            else [self._registry.queue(queue)]
         )
         found: list[GroupLag] = []
         for state in queues:
@@ -143,18 +143,18 @@ class Groups:
         self, queue: str, group: str, *, partition: str | None = None
     ) -> Iterator[PartitionLag]:
         """A group's place in each partition of a queue, or in one."""
-        state = self._catalogue.group(queue, group)
+        state = self._registry.group(queue, group)
         now = self._store.clock.now()
         if partition is None:
             partitions = await in_order(state.queue)
         else:
-            partitions = [self._catalogue.partition(queue, partition)]
+            partitions = [self._registry.partition(queue, partition)]
         return (partition_lag(state, each, now) for each in partitions)
 
     @current
     async def delete(self, queue: str, group: str) -> None:
         """Forget a group; the next pop under its name is a first contact again."""
-        state = self._catalogue.group(queue, group)
+        state = self._registry.group(queue, group)
         await self._subscriptions.remove(state)
 
 

@@ -27,6 +27,8 @@ from skep.core.log.committer import Committer
 from skep.core.produce.capacity import FillLevel
 from skep.core.produce.push import PushBatch, Pusher
 from skep.core.state.catalogue import Catalogue
+from skep.core.state.quota import Quotas
+from skep.core.state.registry import Registry
 from skep.core.transaction.transaction import Transactor
 from skep.errors import Invalid, SkepError, Unavailable
 from skep.model.change import Applied, Capacity, Change, EntryUpdate, QueueVersion
@@ -58,6 +60,8 @@ class Maintenance:
     def __init__(
         self,
         catalogue: Catalogue,
+        registry: Registry,
+        quotas: Quotas,
         peer_sync: PeerSync,
         committer: Committer,
         mode: MaintenanceMode,
@@ -68,6 +72,8 @@ class Maintenance:
         limits: Limits,
     ) -> None:
         self._catalogue = catalogue
+        self._registry = registry
+        self._quotas = quotas
         self._peer_sync = peer_sync
         self._committer = committer
         self._mode = mode
@@ -100,7 +106,7 @@ class Maintenance:
     @property
     def buffered(self) -> int:
         """How many messages are in the buffer."""
-        state = self._catalogue.queues.get(BUFFER)
+        state = self._registry.queues.get(BUFFER)
         return state.depth if state else 0
 
     async def load(self) -> None:
@@ -168,7 +174,7 @@ class Maintenance:
 
     async def _check_all(self, drafts: Mapping[str, Sequence[Draft]]) -> tuple[QueueVersion, ...]:
         """The configurations of the queues that exist, of which none may be encrypted."""
-        known = self._catalogue.queues
+        known = self._registry.queues
         if any(queue not in known for queue in drafts):
             await self._peer_sync.complete()
         for number, (queue, some) in enumerate(drafts.items()):
@@ -178,7 +184,7 @@ class Maintenance:
                 raise error.within(f"pushes[{number}]") from None
             if queue in known and known[queue].config.options.encryption_enabled:
                 raise Unavailable("encrypted queues take nothing while pushing is in maintenance")
-        self._catalogue.quotas.check_later(
+        self._quotas.check_later(
             {queue: {draft.partition for draft in some} for queue, some in drafts.items()}
         )
         return tuple(known[queue].versions[0] for queue in drafts if queue in known)

@@ -9,8 +9,9 @@ from skep.core.aio import run_to_completion
 from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.limits import Limits
 from skep.core.log.segment_reader import SegmentReader
-from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import PartitionState
+from skep.core.state.registry import Registry
+from skep.core.state.segment_cache import SegmentCache
 from skep.errors import Invalid, MessageNotFound
 from skep.model.address import address_of
 from skep.model.message import Message, Page
@@ -23,7 +24,8 @@ class Messages:
     def __init__(
         self,
         store: Store,
-        catalogue: Catalogue,
+        registry: Registry,
+        cache: SegmentCache,
         peer_sync: PeerSync,
         segment_reader: SegmentReader,
         give_up: ManualGiveUp,
@@ -31,7 +33,8 @@ class Messages:
     ) -> None:
         self._peer_sync = peer_sync
         self._store = store
-        self._catalogue = catalogue
+        self._registry = registry
+        self._cache = cache
         self._segment_reader = segment_reader
         self._give_up = give_up
         self._limits = limits
@@ -39,7 +42,7 @@ class Messages:
     @current
     async def get(self, message_id: UUID) -> Message:
         """One message by its id; ``MessageNotFound`` if it is not kept any more."""
-        partition, offset = self._catalogue.locate(message_id)
+        partition, offset = self._registry.locate(message_id)
         found = await self._segment_reader.message(partition, offset)
         if found is None:
             raise MessageNotFound(str(message_id))
@@ -48,7 +51,7 @@ class Messages:
     @current
     async def find(self, queue: str, partition: str, transaction_id: str) -> Message | None:
         """The message with this transaction id, chosen by its producer or derived."""
-        state = self._catalogue.partition(queue, partition)
+        state = self._registry.partition(queue, partition)
         check_transaction_id("transaction_id", transaction_id)
         offset = await self._store.find_offset(state.number, transaction_id)
         if offset is not None:
@@ -79,14 +82,14 @@ class Messages:
         limit = self._limits.check_page(limit)
         if partition is not None:
             return await self._list_partition(
-                self._catalogue.partition(queue, partition), before, limit
+                self._registry.partition(queue, partition), before, limit
             )
         return await self._list_queue(queue, before, limit)
 
     @current
     async def delete(self, message_id: UUID) -> None:
         """Remove one message for good. Its offset stays empty, and its transaction id is free."""
-        partition, offset = self._catalogue.locate(message_id)
+        partition, offset = self._registry.locate(message_id)
         if not await run_to_completion(self._delete(partition, offset)):
             raise MessageNotFound(str(message_id))
 
@@ -102,7 +105,7 @@ class Messages:
             return await self._store.delete_message(queue, partition.number, offset)
         finally:
             # Whatever became of it: what was asked to be removed is not to be served from memory.
-            self._catalogue.cache.drop(partition.number)
+            self._cache.drop(partition.number)
 
     async def _list_partition(
         self, partition: PartitionState, before: str | None, limit: int
@@ -122,7 +125,7 @@ class Messages:
         return Page(found[::-1], str(start) if start > partition.start else None)
 
     async def _list_queue(self, queue: str, before: str | None, limit: int) -> Page:
-        number = self._catalogue.queue(queue).config.number
+        number = self._registry.queue(queue).config.number
         heads = await self._store.heads(number) if before is None else _positions(before)
         found: list[Message] = []
         while (newest := await self._newest(number, heads)) and len(found) < limit:
@@ -149,7 +152,7 @@ class Messages:
 
     def _some(self, segment: Segment, index: int, count: int) -> Iterator[Message]:
         """Messages of a segment, newest first; only what is committed for sure."""
-        partition = self._catalogue.find_partition(segment.partition)
+        partition = self._registry.find_partition(segment.partition)
         if partition is None:
             return iter(())
         start = segment.start + index

@@ -11,6 +11,8 @@ from skep.core.log.committer import Committer
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.partition_order import in_order
 from skep.core.state.queue_state import PartitionState
+from skep.core.state.quota import Quotas
+from skep.core.state.registry import Registry
 from skep.model.change import Change
 from skep.model.dead_letter import DeadLetterFilter
 from skep.model.name import (
@@ -31,11 +33,19 @@ MAX_REMOVALS = 10_000
 
 class Queues:
     def __init__(
-        self, store: Store, catalogue: Catalogue, peer_sync: PeerSync, committer: Committer
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        registry: Registry,
+        quotas: Quotas,
+        peer_sync: PeerSync,
+        committer: Committer,
     ) -> None:
         self._peer_sync = peer_sync
         self._store = store
         self._catalogue = catalogue
+        self._registry = registry
+        self._quotas = quotas
         self._committer = committer
 
     async def configure(
@@ -55,10 +65,10 @@ class Queues:
 
         Labels that are not given are those in the queue's name.
         """
-        self._catalogue.check_open()
+        self._registry.check_open()
         first, second = labels_of(check_queue_name("queue", queue))
         config = _config(queue, namespace or first, task or second, options)
-        self._catalogue.quotas.check_later({config.name: [DEFAULT_PARTITION]})
+        self._quotas.check_later({config.name: [DEFAULT_PARTITION]})
         backoff = Backoff(f"queue {queue!r}")
         while True:
             state = await self._catalogue.ensure_queue(config.name)
@@ -74,30 +84,30 @@ class Queues:
     @current
     async def get(self, queue: str) -> Queue:
         """The configuration of a queue."""
-        return self._catalogue.queue(queue).config
+        return self._registry.queue(queue).config
 
     @current
     async def list(self, *, namespace: str | None = None, task: str | None = None) -> list[Queue]:
         """The queues with these labels, the highest priority first, then by name."""
         check_label("namespace", namespace)
         check_label("task", task)
-        return [state.config for state in self._catalogue.matching(namespace, task)]
+        return [state.config for state in self._registry.matching(namespace, task)]
 
     @current
     async def has(self, queue: str, partition: str) -> bool:
         """Whether a queue has a partition of this name."""
-        return partition in self._catalogue.queue(queue).partitions
+        return partition in self._registry.queue(queue).partitions
 
     @current
     async def partitions(self, queue: str) -> Iterator[PartitionStats]:
         """The partitions of a queue, oldest first."""
-        partitions = await in_order(self._catalogue.queue(queue))
+        partitions = await in_order(self._registry.queue(queue))
         return (_partition_stats(partition) for partition in partitions)
 
     @current
     async def stats(self, queue: str) -> QueueStats:
         """A queue in numbers."""
-        state = self._catalogue.queue(queue)
+        state = self._registry.queue(queue)
         config = state.config
         return QueueStats(
             name=config.name,
@@ -116,7 +126,7 @@ class Queues:
     @current
     async def clear(self, queue: str, *, partition: str | None = None) -> int:
         """Remove all messages pushed so far; offsets and groups stay. Returns how many."""
-        partitions = self._catalogue.partitions_of(queue, partition)
+        partitions = self._registry.partitions_of(queue, partition)
         return sum([await self.truncate(each, each.end, CLEARED) for each in partitions])
 
     async def truncate(self, partition: PartitionState, before: Offset, kind: str) -> int:
@@ -151,7 +161,7 @@ class Queues:
     async def removals(self, queue: str, *, limit: int = 100) -> Sequence[Removal]:
         """The retention history of the last 90 days, newest first."""
         check_count("limit", limit, least=1, most=MAX_REMOVALS)
-        return await self._store.removals(self._catalogue.queue(queue).config.number, limit=limit)
+        return await self._store.removals(self._registry.queue(queue).config.number, limit=limit)
 
 
 def _config(

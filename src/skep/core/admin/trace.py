@@ -10,7 +10,7 @@ from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.limits import Limits
 from skep.core.log.committer import Committer
 from skep.core.log.segment_reader import SegmentReader
-from skep.core.state.catalogue import Catalogue
+from skep.core.state.registry import Registry
 from skep.core.visibility import QueueFilter
 from skep.errors import Invalid, MessageNotFound
 from skep.model.address import address_of
@@ -28,7 +28,7 @@ class Traces:
     def __init__(
         self,
         store: Store,
-        catalogue: Catalogue,
+        registry: Registry,
         peer_sync: PeerSync,
         committer: Committer,
         messages: Messages,
@@ -37,7 +37,7 @@ class Traces:
     ) -> None:
         self._peer_sync = peer_sync
         self._store = store
-        self._catalogue = catalogue
+        self._registry = registry
         self._committer = committer
         self._messages = messages
         self._segment_reader = segment_reader
@@ -56,7 +56,7 @@ class Traces:
         most = limit if sees is None else MAX_EVENTS
         found: list[Message] = []
         for number, offset in await self._store.find_trace(trace_id.bytes, limit=most):
-            partition = self._catalogue.find_partition(number)
+            partition = self._registry.find_partition(number)
             if partition is None or not (sees is None or sees(partition.queue.config.name)):
                 continue
             message = await self._segment_reader.message(partition, offset)
@@ -103,9 +103,9 @@ class Traces:
     @current
     async def events(self, message_id: UUID) -> list[TraceEvent]:
         """The events of a message, oldest first."""
-        self._catalogue.check_open()
+        self._registry.check_open()
         number, offset = address_of(check_id("message_id", message_id))
-        if self._catalogue.find_partition(number) is None:
+        if self._registry.find_partition(number) is None:
             return []
         return await self._store.trace_events(number, offset)
 
@@ -113,7 +113,7 @@ class Traces:
         self, name: str, *, before: int | None = None, limit: int | None = None
     ) -> list[TraceEvent]:
         """The events that carry a name, newest first."""
-        self._catalogue.check_open()
+        self._registry.check_open()
         check_name("name", name)
         limit = self._limits.check_page(limit)
         if before is not None:
@@ -122,7 +122,7 @@ class Traces:
 
     async def names(self, *, after: str = "", limit: int | None = None) -> list[TraceName]:
         """The names that events carry, in order, from behind ``after``."""
-        self._catalogue.check_open()
+        self._registry.check_open()
         check_text("after", after)
         limit = self._limits.check_page(limit)
         return await self._store.trace_names(after=after, limit=limit)

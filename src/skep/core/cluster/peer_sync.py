@@ -15,7 +15,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from skep.core.aio import PeriodicTask, log_failure
 from skep.core.cluster.state_reloader import StateReloader
-from skep.core.state.catalogue import Catalogue
+from skep.core.state.lease_table import LeaseTable
+from skep.core.state.registry import Registry
+from skep.core.state.segment_cache import SegmentCache
+from skep.core.state.state_loader import StateLoader
 from skep.model.change import Change, Commit, Gone, QueueVersion, Reconfigured, Stale
 from skep.model.consumer import Revision
 from skep.model.name import SECOND, Instant
@@ -36,14 +39,23 @@ class PeerSync:
     """``forget_letters`` is called with queues whose dead letters another server changed."""
 
     def __init__(
-        self, store: Store, catalogue: Catalogue, forget_letters: Callable[[int], None]
+        self,
+        store: Store,
+        registry: Registry,
+        loader: StateLoader,
+        lease_table: LeaseTable,
+        cache: SegmentCache,
+        forget_letters: Callable[[int], None],
     ) -> None:
         self._forget_letters = forget_letters
         self._store = store
-        self._catalogue = catalogue
-        self._renewing = StateReloader(store, catalogue)
+        self._registry = registry
+        self._loader = loader
+        self._lease_table = lease_table
+        self._cache = cache
+        self._renewing = StateReloader(store, registry, loader)
         self._history = ""
-        self._looking = catalogue.loading
+        self._looking = loader.loading
         self._next: asyncio.Task[None] | None = None
         self._repeating = PeriodicTask(self._keep_up, "nothing is heard of the other servers", _log)
         self._spaces: dict[str, Callable[[], Awaitable[None]]] = {}
@@ -79,10 +91,10 @@ class PeerSync:
         Of those of one queue, if it is named: it does not wait for the others to be loaded.
         """
         while True:
-            await self._catalogue.finish_loading(queue)
+            await self._loader.finish_loading(queue)
             await self.catch_up()
             # After a failover everything is loaded again.
-            if self._catalogue.is_loaded(queue):
+            if self._loader.is_loaded(queue):
                 return
 
     async def catch_up(self) -> None:
@@ -103,7 +115,7 @@ class PeerSync:
         if not found and self._store.has_peers:
             await self.catch_up()
             found = look()
-        if not found and not self._catalogue.loaded:
+        if not found and not self._loader.loaded:
             await self.complete()
             found = look()
         return found
@@ -155,12 +167,12 @@ class PeerSync:
         }
 
     def _revision(self, partition: int, group: str) -> Revision | None:
-        known = self._catalogue.partitions.get(partition)
+        known = self._registry.partitions.get(partition)
         state = known and known.queue.groups.get(group)
         return state.consumer(known).revision if known and state else None
 
     def _queue_version(self, queue: int) -> QueueVersion | None:
-        known = self._catalogue.by_number.get(queue)
+        known = self._registry.by_number.get(queue)
         return known.versions[0] if known else None
 
     async def _keep_up(self) -> None:
@@ -172,7 +184,7 @@ class PeerSync:
         now = self._store.clock.now()
         if now < self._latest - _SET_BACK:
             _log.warning("the clock of the store was set back: leases are counted from now")
-            await self._catalogue.bound()
+            await self._loader.bound()
             self._latest = now
         self._latest = max(self._latest, now)
 
@@ -180,7 +192,7 @@ class PeerSync:
         """Nothing that was known counts: not even versions, which may have been given again."""
         _log.warning("PostgreSQL failover detected; reloading all state")
         await self._store.begin_news()
-        await self._catalogue.reload()
+        await self._loader.reload()
         await self._store.accept_history(history)
         self._history = history
 
@@ -195,17 +207,17 @@ class PeerSync:
                 return
             await self._hear([each.happened for each in news])
             self._store.heard(news)
-            for queue in list(self._catalogue.outdated):
+            for queue in list(self._loader.outdated):
                 await self._renewing.renew(queue)
-                self._catalogue.outdated.discard(queue)
+                self._loader.outdated.discard(queue)
 
     async def _start_over(self) -> None:
         _log.warning("missed events of other servers; reloading all queues")
         await self._store.begin_news()
         await self._renewing.renew_all()
         # Deletions of single messages and changes of dead letters are among what was missed.
-        self._catalogue.cache.clear()
-        for queue in list(self._catalogue.by_number):
+        self._cache.clear()
+        for queue in list(self._registry.by_number):
             self._forget_letters(queue)
         for call in self._spaces.values():
             await call()
@@ -232,9 +244,9 @@ class PeerSync:
         for moved in (moved for each in news for moved in each.moved if moved.state.lease):
             leased.setdefault(moved.queue, set()).add(moved.partition)
         for number, partitions in leased.items():
-            queue = self._catalogue.by_number.get(number)
+            queue = self._registry.by_number.get(number)
             if queue is not None and not queue.loaded:
-                await self._catalogue.load_unknown(queue, partitions)
+                await self._loader.load_unknown(queue, partitions)
 
     async def _apply(self, happened: Happened) -> None:
         for grown in happened.grown:
@@ -244,39 +256,39 @@ class PeerSync:
         for moved in happened.moved:
             await self._move(moved)
         for partition in happened.blanked:
-            self._catalogue.cache.drop(partition)
+            self._cache.drop(partition)
         for queue in happened.letters:
             self._forget_letters(queue)
 
     def _grow(self, grown: Grown) -> None:
-        partition = self._catalogue.partitions.get(grown.partition)
+        partition = self._registry.partitions.get(grown.partition)
         if partition is None:
-            self._catalogue.miss(grown.partition)
+            self._loader.miss(grown.partition)
         elif grown.end > partition.end:
             partition.grow(grown.end, grown.newest_at, start=grown.start)
-            self._catalogue.refresh_grown(partition)
+            self._registry.refresh_grown(partition)
 
     def _cut(self, cut: Cut) -> None:
-        partition = self._catalogue.partitions.get(cut.partition)
+        partition = self._registry.partitions.get(cut.partition)
         if partition is None:
-            self._catalogue.miss(cut.partition)
+            self._loader.miss(cut.partition)
         elif cut.start > partition.start:
             partition.truncate(cut.start, cut.first_at)
-            self._catalogue.refresh_partition(partition)
+            self._registry.refresh_partition(partition)
 
     async def _move(self, moved: ConsumerUpdated) -> None:
-        partition = self._catalogue.partitions.get(moved.partition)
+        partition = self._registry.partitions.get(moved.partition)
         if partition is None:
-            self._catalogue.miss(moved.partition)
+            self._loader.miss(moved.partition)
             return
         group = partition.queue.groups.get(moved.group)
         if group is None or group.subscription.id != moved.subscription:
             await self._renewing.look_at(partition.queue.config.number)
             group = partition.queue.groups.get(moved.group)
         if group is not None and group.subscription.id == moved.subscription:
-            self._catalogue.hear(group, partition, moved.state, own=moved.own)
-            if moved.state.lease and not moved.own and not self._catalogue.loaded:
-                self._catalogue.lease_table.announced.add(moved.state.lease.id)
+            self._registry.hear(group, partition, moved.state, own=moved.own)
+            if moved.state.lease and not moved.own and not self._loader.loaded:
+                self._lease_table.announced.add(moved.state.lease.id)
 
 
 def current(

@@ -11,8 +11,11 @@ from skep.core.consume.partition_lease import DeliveryRequest, PartitionLease, P
 from skep.core.limits import Limits
 from skep.core.log.committer import Committer
 from skep.core.rules import lease as leases
-from skep.core.state.catalogue import Catalogue
+from skep.core.state.lease_table import LeaseTable
 from skep.core.state.queue_state import GroupState, PartitionState, QueueState
+from skep.core.state.registry import Registry
+from skep.core.state.scheduler import Scheduler
+from skep.core.state.state_loader import StateLoader
 from skep.errors import Corrupted, EncryptionUnavailable, LeaseLost, SkepError
 from skep.model.change import Applied, Change, Outcome, QueueVersion
 from skep.model.lease_id import new_lease_id
@@ -29,7 +32,10 @@ class DeliveryBuilder:
     def __init__(
         self,
         clock: Clock,
-        catalogue: Catalogue,
+        registry: Registry,
+        loader: StateLoader,
+        lease_table: LeaseTable,
+        scheduler: Scheduler,
         committer: Committer,
         partition_leaser: PartitionLeaser,
         evictor: Evictor,
@@ -39,7 +45,10 @@ class DeliveryBuilder:
         self._mode = mode
         self._limits = limits
         self._clock = clock
-        self._catalogue = catalogue
+        self._registry = registry
+        self._loader = loader
+        self._lease_table = lease_table
+        self._scheduler = scheduler
         self._committer = committer
         self._partition_leaser = partition_leaser
         self._evictor = evictor
@@ -110,7 +119,7 @@ class DeliveryBuilder:
         for group in groups:
             partition = only
             if only is None:
-                partition = self._catalogue.scheduler.next_for(group)
+                partition = self._scheduler.next_for(group)
             elif not self._is_ready(group, only):
                 continue
             if partition is not None:
@@ -120,8 +129,8 @@ class DeliveryBuilder:
         return None
 
     def _is_ready(self, group: GroupState, partition: PartitionState) -> bool:
-        if not self._catalogue.is_complete([group]):
-            self._catalogue.scheduler.refresh(group, partition)
+        if not self._loader.is_complete([group]):
+            self._scheduler.refresh(group, partition)
         return partition.number in group.ready
 
     async def _claim(
@@ -147,7 +156,7 @@ class DeliveryBuilder:
         except (Corrupted, EncryptionUnavailable) as error:
             _log.error("%s/%s: %s", group.queue.config.name, partition.name, error)
             until = self._clock.now() + _QUARANTINE
-            self._catalogue.adjust(group, partition, ready_at=until)
+            self._registry.adjust(group, partition, ready_at=until)
             raise
         finally:
             if claim is None:
@@ -156,7 +165,7 @@ class DeliveryBuilder:
 
     def _note_ages(self, claims: list[PartitionLease], lease_id: LeaseId) -> None:
         for claim in claims:
-            self._catalogue.lease_table.note(lease_id, (claim.group, claim.partition), claim.ages)
+            self._lease_table.note(lease_id, (claim.group, claim.partition), claim.ages)
 
     async def _commit(self, claims: list[PartitionLease], lease_id: LeaseId) -> Outcome:
         queue = claims[0].group.queue
@@ -179,7 +188,7 @@ class DeliveryBuilder:
 
     def _give_back(self, lease_id: LeaseId) -> None:
         try:
-            held = self._catalogue.lease_table.live(lease_id)
+            held = self._lease_table.live(lease_id)
             updates = tuple(g.update(p, leases.release(g.stored(p))) for g, p in held)
             self._committer.submit(Change(consumers=updates)).add_done_callback(_ignore)
         except LeaseLost:
@@ -190,7 +199,7 @@ class DeliveryBuilder:
     def _unclaim(self, places: Iterable[tuple[GroupState, PartitionState]]) -> None:
         for group, partition in places:
             group.claimed.discard(partition.number)
-            self._catalogue.scheduler.refresh(group, partition)
+            self._scheduler.refresh(group, partition)
 
 
 def _is_reserved(queue: QueueState) -> bool:

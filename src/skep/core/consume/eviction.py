@@ -4,8 +4,8 @@ from skep.core.log.committer import Committer
 from skep.core.log.segment_reader import SegmentReader
 from skep.core.rules import lease as leases
 from skep.core.rules.eligibility import EXCEEDED_WAIT, too_late, waited_too_long
-from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import GroupState, PartitionState
+from skep.core.state.registry import Registry
 from skep.model import ranges
 from skep.model.change import Applied, Change
 from skep.model.queue import Removal
@@ -22,12 +22,12 @@ class Evictor:
     def __init__(
         self,
         store: Store,
-        catalogue: Catalogue,
+        registry: Registry,
         committer: Committer,
         segment_reader: SegmentReader,
     ) -> None:
         self._store = store
-        self._catalogue = catalogue
+        self._registry = registry
         self._committer = committer
         self._segment_reader = segment_reader
 
@@ -48,7 +48,7 @@ class Evictor:
             late = too_late(options, segments, now)
             if not late:
                 if segments:
-                    self._catalogue.adjust(group, partition, oldest_at=segments[0].created_at)
+                    self._registry.adjust(group, partition, oldest_at=segments[0].created_at)
                 break
             evicted += await self._give_up(group, partition, late)
         if evicted:

@@ -5,9 +5,9 @@ from uuid import UUID
 
 from skep.core.cluster.peer_sync import PeerSync
 from skep.core.log.segment_reader import SegmentReader
-from skep.core.state.catalogue import Catalogue
-from skep.core.state.lease_table import LeasedPartition
+from skep.core.state.lease_table import LeasedPartition, LeaseTable
 from skep.core.state.queue_state import PartitionState
+from skep.core.state.registry import Registry
 from skep.errors import Invalid
 from skep.model import ranges
 from skep.model.address import address_of
@@ -18,16 +18,22 @@ from skep.store.protocol import Store
 
 class HeldMessages:
     def __init__(
-        self, store: Store, catalogue: Catalogue, peer_sync: PeerSync, segment_reader: SegmentReader
+        self,
+        store: Store,
+        registry: Registry,
+        lease_table: LeaseTable,
+        peer_sync: PeerSync,
+        segment_reader: SegmentReader,
     ) -> None:
         self._store = store
-        self._catalogue = catalogue
+        self._registry = registry
+        self._lease_table = lease_table
         self._peer_sync = peer_sync
         self._segment_reader = segment_reader
 
     def names(self, number: int) -> tuple[str, str] | None:
         """The names of the queue and the partition with a number, as far as is known here."""
-        found = self._catalogue.find_partition(number)
+        found = self._registry.find_partition(number)
         return None if found is None else (found.queue.config.name, found.name)
 
     async def partition(self, number: int) -> tuple[str, str] | None:
@@ -69,7 +75,7 @@ class HeldMessages:
         Mostly they are what the lease holds, and that is in memory.
         """
         held = await self._held(lease_id, partition)
-        known = await self._peer_sync.find(lambda: self._catalogue.find_partition(partition))
+        known = await self._peer_sync.find(lambda: self._registry.find_partition(partition))
         if known is None:
             return [None] * len(transaction_ids)
         here = _by_id(await self._run(held)) if held else {}
@@ -79,7 +85,7 @@ class HeldMessages:
         ]
 
     async def _places(self, lease_id: LeaseId) -> Sequence[LeasedPartition]:
-        return await self._peer_sync.find(lambda: self._catalogue.lease_table.of(lease_id))
+        return await self._peer_sync.find(lambda: self._lease_table.of(lease_id))
 
     async def _held(self, lease_id: LeaseId, partition: int) -> LeasedPartition | None:
         places = await self._places(lease_id)

@@ -6,8 +6,8 @@ from skep.core.log.segment_reader import SegmentReader
 from skep.core.rules import lease as leases
 from skep.core.rules.eligibility import due_at, visible
 from skep.core.rules.latency import UNKNOWN, Ages, ages_of
-from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import GroupState, PartitionState
+from skep.core.state.registry import Registry
 from skep.model import ranges
 from skep.model.change import ConsumerUpdate
 from skep.model.consumer import Consumer
@@ -40,9 +40,9 @@ class PartitionLease(msgspec.Struct, frozen=True):
 
 
 class PartitionLeaser:
-    def __init__(self, clock: Clock, catalogue: Catalogue, segment_reader: SegmentReader) -> None:
+    def __init__(self, clock: Clock, registry: Registry, segment_reader: SegmentReader) -> None:
         self._clock = clock
-        self._catalogue = catalogue
+        self._registry = registry
         self._segment_reader = segment_reader
 
     async def prepare(
@@ -70,7 +70,7 @@ class PartitionLeaser:
         ripe = visible(options, segments, now)
         if not ripe:
             if segments:
-                self._catalogue.adjust(group, partition, oldest_at=segments[0].created_at)
+                self._registry.adjust(group, partition, oldest_at=segments[0].created_at)
             return None
         messages, end = self._messages(partition, consumer, ripe, stop, budget)
         if take.auto_ack or not messages:

@@ -13,7 +13,9 @@ from skep.core.consume.subscription import Subscriptions
 from skep.core.limits import Limits
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import GroupState, PartitionState, QueueState
-from skep.core.state.waiters import ANY_QUEUE, Waiter, WaitKey
+from skep.core.state.registry import Registry
+from skep.core.state.state_loader import StateLoader
+from skep.core.state.waiters import ANY_QUEUE, Waiter, Waiters, WaitKey
 from skep.errors import QueueNotFound
 from skep.model.message import Delivery
 from skep.model.name import SECOND, Instant, check_count
@@ -44,12 +46,18 @@ class Popper:
         self,
         store: Store,
         catalogue: Catalogue,
+        registry: Registry,
+        loader: StateLoader,
+        waiters: Waiters,
         peer_sync: PeerSync,
         subscriptions: Subscriptions,
         delivery_builder: DeliveryBuilder,
     ) -> None:
         self._clock = store.clock
         self._catalogue = catalogue
+        self._registry = registry
+        self._loader = loader
+        self._waiters = waiters
         self._peer_sync = peer_sync
         self._subscriptions = subscriptions
         self._delivery_builder = delivery_builder
@@ -97,10 +105,10 @@ class Popper:
         until: Instant,
     ) -> bool:
         """Wait for a reason to look again; False if there was none in time."""
-        waiters = self._catalogue.waiters
+        waiters = self._waiters
         if waiters.closed:
             return False
-        if not self._catalogue.is_complete(groups):
+        if not self._loader.is_complete(groups):
             # Something may be ready in partitions that were not looked at yet.
             until += _LOADING
         if self._clock.now() >= until:
@@ -112,13 +120,13 @@ class Popper:
 
     def _has_changed(self, request: PopRequest, groups: list[GroupState]) -> bool:
         """Whether a group was removed, or the queue created, while they were looked at."""
-        if not groups and request.queue in self._catalogue.queues:
+        if not groups and request.queue in self._registry.queues:
             return True
         return any(group.removed for group in groups)
 
     def _may_exist(self, queue: str) -> bool:
         """Whether a queue is known, or is being deleted, which may fail."""
-        return queue in self._catalogue.queues or queue in self._catalogue.deleting
+        return queue in self._registry.queues or queue in self._catalogue.deleting
 
     async def _deliver(
         self,
@@ -166,8 +174,8 @@ class Popper:
 
     def _matching(self, request: PopRequest) -> Sequence[QueueState]:
         if request.queue is None:
-            return self._catalogue.matching(request.namespace, request.task)
-        queue = self._catalogue.queues.get(request.queue)
+            return self._registry.matching(request.namespace, request.task)
+        queue = self._registry.queues.get(request.queue)
         return [queue] if queue else []
 
     def _only(self, request: PopRequest, groups: list[GroupState]) -> PartitionState | None:

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from skep.core.produce.push import PreparedPush
 from skep.core.rules import ack, lease as leases
-from skep.core.state.catalogue import Catalogue
-from skep.core.state.lease_table import LeasedPartition
+from skep.core.state.lease_table import LeasedPartition, LeaseTable
 from skep.core.state.queue_state import GroupState, Link, PartitionState
+from skep.core.state.state_loader import StateLoader
 from skep.errors import Invalid, LeaseLost
 from skep.model.address import MAX_OFFSET, MAX_PARTITION
 from skep.model.change import (
@@ -106,10 +106,13 @@ class ChangeBuilder:
 
 
 class Settler:
-    def __init__(self, store: Store, catalogue: Catalogue, random: Random) -> None:
+    def __init__(
+        self, store: Store, loader: StateLoader, lease_table: LeaseTable, random: Random
+    ) -> None:
         self._store = store
         self._clock = store.clock
-        self._catalogue = catalogue
+        self._loader = loader
+        self._lease_table = lease_table
         self._random = random
 
     def settle(
@@ -162,22 +165,22 @@ class Settler:
         granted before the start may hold partitions that are not loaded yet.
         """
         held, is_own = (
-            self._catalogue.lease_table.of(lease_id),
-            self._catalogue.lease_table.is_own(lease_id),
+            self._lease_table.of(lease_id),
+            self._lease_table.is_own(lease_id),
         )
-        if not is_own and not (held and self._catalogue.has_states_of(held[0][0].name)):
-            return self._catalogue.loaded and not self._store.has_peers
+        if not is_own and not (held and self._loader.has_states_of(held[0][0].name)):
+            return self._loader.loaded and not self._store.has_peers
         return not self._store.has_peers or len(held) <= 1
 
     def is_loaded(self, lease_id: LeaseId) -> bool:
         """Whether nothing that a lease holds is still to be loaded."""
-        return self._catalogue.loaded or lease_id in self._catalogue.lease_table.announced
+        return self._loader.loaded or lease_id in self._lease_table.announced
 
     def _held(
         self, plan: ChangeBuilder, lease_id: LeaseId, only: Collection[int] | None
     ) -> list[LeasedPartition]:
         """What a lease holds when the acks on their way are done, all or ``only`` a part of it."""
-        places = self._catalogue.lease_table.live(lease_id, only)
+        places = self._lease_table.live(lease_id, only)
         alive = self._alive(plan, lease_id)
         if not alive:
             raise LeaseLost(lease_id)
@@ -187,7 +190,7 @@ class Settler:
         now = self._clock.now()
         return {
             place
-            for place in self._catalogue.lease_table.of(lease_id)
+            for place in self._lease_table.of(lease_id)
             if leases.is_live(plan.consumer(*place), lease_id, now)
         }
 
@@ -199,7 +202,7 @@ class Settler:
         """
         now = self._clock.now()
         ends: list[Instant] = []
-        held = self._catalogue.lease_table.live(lease_id)
+        held = self._lease_table.live(lease_id)
         for group, partition in held:
             state = leases.extend(plan.consumer(group, partition), seconds=seconds, now=now)
             if state.lease is not None:

@@ -9,6 +9,7 @@ from skep.core.aio import KeyedLocks, run_to_completion, yielding
 from skep.core.cluster.peer_sync import PeerSync
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import GroupState, QueueState
+from skep.core.state.quota import Quotas
 from skep.errors import QueueNotFound
 from skep.model.consumer import Consumer
 from skep.model.name import Instant, from_datetime
@@ -45,9 +46,12 @@ class Seeds(Sequence[StoredConsumer]):
 
 
 class Subscriptions:
-    def __init__(self, store: Store, catalogue: Catalogue, peer_sync: PeerSync) -> None:
+    def __init__(
+        self, store: Store, catalogue: Catalogue, quotas: Quotas, peer_sync: PeerSync
+    ) -> None:
         self._store = store
         self._catalogue = catalogue
+        self._quotas = quotas
         self._peer_sync = peer_sync
         self._registering = KeyedLocks[tuple[int, str]]()
 
@@ -60,7 +64,7 @@ class Subscriptions:
         self, queue: QueueState, name: str, mode: str, from_at: datetime | None
     ) -> GroupState:
         """The group after its first contact with the queue, which decides where it starts."""
-        with self._catalogue.quotas.reserve("groups", queue.config.name, [name]):
+        with self._quotas.reserve("groups", queue.config.name, [name]):
             return await run_to_completion(self._register(queue, name, mode, from_at))
 
     async def _register(

@@ -8,7 +8,7 @@ from datetime import datetime
 from skep.core.admin.dead_letter import DeadLetters
 from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.limits import Limits
-from skep.core.state.catalogue import Catalogue
+from skep.core.state.registry import Registry
 from skep.model.dead_letter import FailedMessage
 from skep.model.message_view import LetterPage
 from skep.model.queue import Queue
@@ -27,13 +27,13 @@ class LetterFilter:
 class DeadLetterBrowser:
     def __init__(
         self,
-        catalogue: Catalogue,
+        registry: Registry,
         peer_sync: PeerSync,
         letters: DeadLetters,
         limits: Limits,
     ) -> None:
         self._peer_sync = peer_sync
-        self._catalogue = catalogue
+        self._registry = registry
         self._dead_letters = letters
         self._limits = limits
 
@@ -67,7 +67,7 @@ class DeadLetterBrowser:
         self, partition: int, transaction_id: str, *, group: str | None = None
     ) -> FailedMessage | None:
         """The newest dead letter of a message, which itself need not be kept any more."""
-        state = self._catalogue.find_partition(partition)
+        state = self._registry.find_partition(partition)
         if state is None:
             return None
         before = None
@@ -85,7 +85,7 @@ class DeadLetterBrowser:
         return None
 
     def _has_partition(self, config: Queue, partition: str | None) -> bool:
-        state = self._catalogue.queues.get(config.name)
+        state = self._registry.queues.get(config.name)
         return state is not None and (partition is None or partition in state.partitions)
 
     async def _total(self, queues: Iterable[Queue], which: LetterFilter) -> int:

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from skep.core.aio import yielding
 from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.journal.reader_group import ReaderGroups
-from skep.core.state.catalogue import Catalogue
 from skep.core.state.group_lag import group_lag, partition_lag
 from skep.core.state.partition_order import in_order
 from skep.core.state.queue_state import GroupState, PartitionState, QueueState
+from skep.core.state.registry import Registry
 from skep.core.state.totals_updater import TotalsUpdater
 from skep.core.visibility import QueueFilter
 from skep.errors import NotFound
@@ -49,14 +49,14 @@ class GroupLagReader:
     def __init__(
         self,
         store: Store,
-        catalogue: Catalogue,
+        registry: Registry,
         peer_sync: PeerSync,
         totals_updater: TotalsUpdater,
         readers: ReaderGroups,
     ) -> None:
         self._peer_sync = peer_sync
         self._store = store
-        self._catalogue = catalogue
+        self._registry = registry
         self._totals_updater = totals_updater
         self._readers = readers
 
@@ -100,10 +100,10 @@ class GroupLagReader:
     @current
     async def group(self, queue: str, group: str) -> GroupLag:
         """How far a group is in one queue."""
-        state = self._catalogue.queue(queue)
+        state = self._registry.queue(queue)
         reader = None if group in state.groups else await self._readers.find(group)
         lags = await self._readers.lags(state, [reader]) if reader else []
-        return lags[0] if lags else await self._lag(self._catalogue.group(queue, group))
+        return lags[0] if lags else await self._lag(self._registry.group(queue, group))
 
     @current
     async def partitions(
@@ -113,11 +113,11 @@ class GroupLagReader:
 
         A group that reads the journal knows no partitions, but lanes.
         """
-        known = self._catalogue.queue(queue)
+        known = self._registry.queue(queue)
         reader = None if group in known.groups else await self._readers.find(group)
         if reader and reader.lanes(known) is not None:
             return (await self._readers.lanes(known, reader))[offset : offset + limit]
-        state = self._catalogue.group(queue, group)
+        state = self._registry.group(queue, group)
         now = self._store.clock.now()
         some = (await in_order(state.queue))[offset : offset + limit]
         return [
@@ -155,10 +155,10 @@ class GroupLagReader:
 
         If nobody has popped from the queue without naming a group, that group has all of it.
         """
-        state = self._catalogue.queue(queue)
+        state = self._registry.queue(queue)
         if group == QUEUE_MODE and group not in state.groups:
             return await _whole_depth(state, limit)
-        known = self._catalogue.group(queue, group)
+        known = self._registry.group(queue, group)
         await self._totals_updater.catch_up(state)
         backlog, waiting = known.backlog - known.acked, len(known.totals.waiting)
         partitions: list[tuple[str, int]] = []
@@ -171,10 +171,10 @@ class GroupLagReader:
 
     def _seen(self, sees: QueueFilter) -> list[tuple[str, QueueState]]:
         """The queues that somebody sees, by name, without those that are the broker's own."""
-        self._catalogue.check_open()
+        self._registry.check_open()
         return [
             (name, state)
-            for name, state in sorted(self._catalogue.queues.items())
+            for name, state in sorted(self._registry.queues.items())
             if sees(name) and not name.startswith(RESERVED)
         ]
 
@@ -202,7 +202,7 @@ class GroupLagReader:
 
     def _oldest_known(self, group: GroupState) -> list[tuple[Instant, PartitionState]]:
         """Partitions whose messages are the oldest by what is known, one more than are read."""
-        known = map(self._catalogue.partitions.get, group.totals.oldest(_READS + 1))
+        known = map(self._registry.partitions.get, group.totals.oldest(_READS + 1))
         found = [
             (group.oldest_at(partition, group.consumer(partition)), partition)
             for partition in known
@@ -215,7 +215,7 @@ class GroupLagReader:
         created_at = await self._created_at(partition.number, cursor)
         known = group.consumers.get(partition.number)
         if created_at is not None and known is not None and known.cursor == cursor:
-            self._catalogue.adjust(group, partition, oldest_at=created_at)
+            self._registry.adjust(group, partition, oldest_at=created_at)
         return created_at
 
     async def _exactly(self, lag: PartitionLag) -> PartitionLag:

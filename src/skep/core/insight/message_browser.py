@@ -19,7 +19,7 @@ from skep.core.insight.backward_cursor import (
 )
 from skep.core.insight.message_inspector import MessageInspector
 from skep.core.limits import Limits
-from skep.core.state.catalogue import Catalogue
+from skep.core.state.registry import Registry
 from skep.model.message_view import MessagePage, MessageView
 from skep.model.name import Instant, from_datetime
 from skep.model.queue import Queue
@@ -71,20 +71,20 @@ class MessageBrowser:
     def __init__(
         self,
         store: Store,
-        catalogue: Catalogue,
+        registry: Registry,
         peer_sync: PeerSync,
         inspector: MessageInspector,
         limits: Limits,
     ) -> None:
         self._peer_sync = peer_sync
         self._store = store
-        self._catalogue = catalogue
+        self._registry = registry
         self._inspector = inspector
         self._limits = limits
 
     async def get(self, message_id: UUID) -> MessageView:
         """One message with its payload, and what became of it."""
-        self._catalogue.check_open()
+        self._registry.check_open()
         return await self._inspector.message(message_id)
 
     @current
@@ -114,7 +114,7 @@ class MessageBrowser:
     async def _tracks(self, queues: Iterable[Queue], partition: str | None) -> list[Track]:
         tracks: list[Track] = []
         for config in queues:
-            state = self._catalogue.queues.get(config.name)
+            state = self._registry.queues.get(config.name)
             known = state.partitions.get(partition) if state and partition is not None else None
             if known is not None:
                 tracks.append(

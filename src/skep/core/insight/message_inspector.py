@@ -5,8 +5,8 @@ from uuid import UUID
 from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.log.segment_reader import SegmentReader
 from skep.core.state import message_status as standing
-from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import PartitionState
+from skep.core.state.registry import Registry
 from skep.errors import Corrupted, EncryptionUnavailable, MessageNotFound
 from skep.model.consumer import Consumer
 from skep.model.message import Message
@@ -18,16 +18,16 @@ from skep.store.protocol import Store
 
 class MessageInspector:
     def __init__(
-        self, store: Store, catalogue: Catalogue, peer_sync: PeerSync, segment_reader: SegmentReader
+        self, store: Store, registry: Registry, peer_sync: PeerSync, segment_reader: SegmentReader
     ) -> None:
         self._peer_sync = peer_sync
         self._store = store
-        self._catalogue = catalogue
+        self._registry = registry
         self._segment_reader = segment_reader
 
     async def segment(self, segment: Segment, *, payloads: bool) -> "Observed":
         """A segment, and what became of its messages up to now."""
-        partition = self._catalogue.find_partition(segment.partition)
+        partition = self._registry.find_partition(segment.partition)
         letters: dict[Offset, dict[str, int]] = {}
         for offset, group, number in await self._store.given_up(
             segment.partition, segment.start, segment.end
@@ -44,7 +44,7 @@ class MessageInspector:
     @current
     async def message(self, message_id: UUID) -> MessageView:
         """One message with its payload, and what became of it."""
-        partition, offset = self._catalogue.locate(message_id)
+        partition, offset = self._registry.locate(message_id)
         segments = await self._segment_reader.segments(partition, offset, messages=1, size=1)
         if segments and segments[0].start <= offset:
             observed = await self.segment(segments[0], payloads=True)

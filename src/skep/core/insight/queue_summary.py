@@ -11,10 +11,11 @@ from skep.core.aio import yielding
 from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.metrics.commit_meter import CommitMeter
 from skep.core.state import message_status as standing
-from skep.core.state.catalogue import Catalogue
 from skep.core.state.partition_order import in_order
 from skep.core.state.queue_state import PartitionState
+from skep.core.state.registry import Registry
 from skep.core.state.totals_updater import TotalsUpdater
+from skep.core.state.waiters import Waiters
 from skep.core.visibility import QueueFilter
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
 from skep.model.name import RESERVED, LeaseId, to_datetime
@@ -35,14 +36,16 @@ class QueueSummaryReader:
     def __init__(
         self,
         store: Store,
-        catalogue: Catalogue,
+        registry: Registry,
+        waiters: Waiters,
         peer_sync: PeerSync,
         totals_updater: TotalsUpdater,
         meter: CommitMeter,
     ) -> None:
         self._peer_sync = peer_sync
         self._store = store
-        self._catalogue = catalogue
+        self._registry = registry
+        self._waiters = waiters
         self._totals_updater = totals_updater
         self._meter = meter
 
@@ -53,10 +56,10 @@ class QueueSummaryReader:
         self, sees: QueueFilter, *, namespace: str | None = None, task: str | None = None
     ) -> list[Queue]:
         """The queues that somebody sees, by name."""
-        self._catalogue.check_open()
+        self._registry.check_open()
         found = (
             state.config
-            for name, state in self._catalogue.queues.items()
+            for name, state in self._registry.queues.items()
             if sees(name)
             and not name.startswith(RESERVED)
             and namespace in (None, state.config.namespace)
@@ -70,7 +73,7 @@ class QueueSummaryReader:
         return await self._summarize(queue)
 
     async def _summarize(self, queue: str) -> QueueSummary:
-        state = self._catalogue.queue(queue)
+        state = self._registry.queue(queue)
         letters = await self._dead_letters(queue)
         counts = await self._totals_updater.counts(state)
         groups = state.groups.values()
@@ -89,7 +92,7 @@ class QueueSummaryReader:
         return [
             await self._summarize(config.name)
             async for config in yielding(queues)
-            if config.name in self._catalogue.queues
+            if config.name in self._registry.queues
         ]
 
     @current
@@ -97,7 +100,7 @@ class QueueSummaryReader:
         self, queue: str, *, min_pending: int = 0, offset: int = 0, limit: int = _ALL
     ) -> list[PartitionSummary]:
         """Partitions of a queue with at least so much pending, in numbers, oldest first."""
-        state = self._catalogue.queue(queue)
+        state = self._registry.queue(queue)
         now = self._store.clock.now()
         found: list[PartitionSummary] = []
         async for partition in yielding(await in_order(state)):
@@ -137,7 +140,7 @@ class QueueSummaryReader:
         ids: set[LeaseId] = set()
         partitions = held = acked = 0
         async for config in yielding(queues):
-            state = self._catalogue.queues.get(config.name)
+            state = self._registry.queues.get(config.name)
             if state is None:
                 continue
             await self._totals_updater.catch_up(state)
@@ -152,9 +155,9 @@ class QueueSummaryReader:
 
     def parked(self, sees: QueueFilter) -> dict[tuple[str, str], int]:
         """How many long polls wait, by queue and group."""
-        names = {state.config.number: name for name, state in self._catalogue.queues.items()}
+        names = {state.config.number: name for name, state in self._registry.queues.items()}
         found: Counter[tuple[str, str]] = Counter()
-        for place, sleepers in self._catalogue.waiters.count().items():
+        for place, sleepers in self._waiters.count().items():
             name = None if isinstance(place, str) else names.get(place[0])
             if name is not None and sees(name) and not name.startswith(RESERVED):
                 found[name, place[1]] += sleepers
@@ -168,14 +171,14 @@ class QueueSummaryReader:
         return await self._dead_letters(queue)
 
     async def _dead_letters(self, queue: str) -> int:
-        number = self._catalogue.queue(queue).config.number
+        number = self._registry.queue(queue).config.number
         meter = self._meter
         if number not in meter.letters:
             changes = meter.letter_changes
             count = await self._store.count_dead_letters(DeadLetterFilter(queue=number))
             if changes != meter.letter_changes:
                 return count
-            if len(meter.letters) > 2 * len(self._catalogue.queues) + 1000:
+            if len(meter.letters) > 2 * len(self._registry.queues) + 1000:
                 meter.letters.clear()
             meter.letters[number] = count
         return meter.letters[number]

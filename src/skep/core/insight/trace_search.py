@@ -6,7 +6,7 @@ from skep.core.admin.trace import Traces
 from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.limits import Limits
 from skep.core.log.segment_reader import SegmentReader
-from skep.core.state.catalogue import Catalogue
+from skep.core.state.registry import Registry
 from skep.core.visibility import QueueFilter
 from skep.model.message_view import EventPage, NamePage, TracedMessage
 from skep.model.trace import TraceEvent, TraceName
@@ -18,14 +18,14 @@ MAX_COUNTED = 100_000
 class TraceSearch:
     def __init__(
         self,
-        catalogue: Catalogue,
+        registry: Registry,
         peer_sync: PeerSync,
         traces: Traces,
         segment_reader: SegmentReader,
         limits: Limits,
     ) -> None:
         self._peer_sync = peer_sync
-        self._catalogue = catalogue
+        self._registry = registry
         self._traces = traces
         self._segment_reader = segment_reader
         self._limits = limits
@@ -78,7 +78,7 @@ class TraceSearch:
     ) -> AsyncIterator[TraceEvent]:
         while events := await self._traces.named(name, before=before, limit=self._limits.page):
             for event in events:
-                partition = self._catalogue.find_partition(event.partition)
+                partition = self._registry.find_partition(event.partition)
                 if partition is not None and sees(partition.queue.config.name):
                     yield event
             before = events[-1].number
@@ -113,6 +113,6 @@ class TraceSearch:
         )
 
     async def _with_message(self, event: TraceEvent) -> TracedMessage | None:
-        partition = self._catalogue.find_partition(event.partition)
+        partition = self._registry.find_partition(event.partition)
         message = partition and await self._segment_reader.message(partition, event.offset)
         return TracedMessage(event=event, message=message) if message else None

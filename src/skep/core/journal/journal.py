@@ -12,9 +12,9 @@ from skep.core.cluster.peer_sync import PeerSync
 from skep.core.journal.lane_merge import Merge
 from skep.core.journal.name_pattern import check_pattern_length, matching
 from skep.core.journal.scan import SEGMENTS, JournalScan
-from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import QueueState
-from skep.core.state.waiters import ANY_QUEUE, Waiter, WaitKey, journal_of
+from skep.core.state.registry import Registry
+from skep.core.state.waiters import ANY_QUEUE, Waiter, Waiters, WaitKey, journal_of
 from skep.core.visibility import QueueFilter
 from skep.errors import Invalid, PositionMismatch
 from skep.model.journal import (
@@ -65,10 +65,16 @@ class Heads(msgspec.Struct, frozen=True, kw_only=True):
 
 class Journal:
     def __init__(
-        self, store: Store, catalogue: Catalogue, peer_sync: PeerSync, scan: JournalScan
+        self,
+        store: Store,
+        registry: Registry,
+        waiters: Waiters,
+        peer_sync: PeerSync,
+        scan: JournalScan,
     ) -> None:
         self._store = store
-        self._catalogue = catalogue
+        self._registry = registry
+        self._waiters = waiters
         self._peer_sync = peer_sync
         self.read = scan.read
         self._store_id: str | None = None
@@ -110,18 +116,18 @@ class Journal:
 
         Includes queues that another server has just created or recreated.
         """
-        self._catalogue.check_open()
+        self._registry.check_open()
         selection.check()
         await self._peer_sync.complete()
         if selection.queues is not None:
-            return [self._catalogue.queue(name) for name in sorted(set(selection.queues))]
-        queues = dict(self._catalogue.queues)
+            return [self._registry.queue(name) for name in sorted(set(selection.queues))]
+        queues = dict(self._registry.queues)
         names = sorted(name for name in queues if sees(name) and not name.startswith(RESERVED))
         return [queues[name] for name in await matching(selection.pattern or "", names)]
 
     def _known(self, selection: Selection) -> list[QueueState | None]:
         """The queues that a selection may choose from."""
-        known = self._catalogue.queues
+        known = self._registry.queues
         return [known.get(name) for name in selection.queues or known]
 
     async def check(self, position: Position, queues: Iterable[QueueState]) -> None:
@@ -141,8 +147,8 @@ class Journal:
     async def heads_of(self, position: Position) -> Position:
         """How far the queues of a position go, as far as they are still there."""
         await self._peer_sync.complete()
-        names = [name for name in position.queues if name in self._catalogue.queues]
-        return await self.heads([self._catalogue.queues[name] for name in names])
+        names = [name for name in position.queues if name in self._registry.queues]
+        return await self.heads([self._registry.queues[name] for name in names])
 
     async def first(self, queues: Iterable[QueueState]) -> Position:
         """The first that is kept of each lane."""
@@ -263,7 +269,7 @@ class Journal:
     ) -> Sequence[QueueState]:
         """The queues of a selection, when something lies behind ``after`` or the time is over."""
         until = self._store.clock.now() + wait_ms * MILLISECOND
-        waiting, sleeper = self._catalogue.waiters, Waiter()
+        waiting, sleeper = self._waiters, Waiter()
         while True:
             known = self._known(selection)
             queues = await self.select(selection, sees)

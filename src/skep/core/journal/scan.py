@@ -10,8 +10,8 @@ import msgspec
 from skep.core.cluster.peer_sync import PeerSync
 from skep.core.journal.lane_merge import Merge
 from skep.core.log.segment_reader import SegmentReader
-from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import PartitionState, QueueState
+from skep.core.state.registry import Registry
 from skep.errors import Conflict, Invalid, PositionMismatch, Unavailable
 from skep.model.journal import Lanes, MessageRun, Range, SegmentPlace, Step
 from skep.model.name import check_count
@@ -56,10 +56,10 @@ class Some(msgspec.Struct, frozen=True, kw_only=True):
 
 class JournalScan:
     def __init__(
-        self, store: Store, catalogue: Catalogue, peer_sync: PeerSync, segment_reader: SegmentReader
+        self, store: Store, registry: Registry, peer_sync: PeerSync, segment_reader: SegmentReader
     ) -> None:
         self._store = store
-        self._catalogue = catalogue
+        self._registry = registry
         self._peer_sync = peer_sync
         self._segment_reader = segment_reader
         self._passing = asyncio.Lock()
@@ -83,7 +83,7 @@ class JournalScan:
         some.check()
         _check_ranges(ranges, in_order=in_order)
         await self._peer_sync.complete()
-        known = self._catalogue.queue(queue)
+        known = self._registry.queue(queue)
         if known.config.number != number:
             raise PositionMismatch(f"queue {queue!r} was deleted and made anew")
         heads = await self._store.heads(number)
@@ -164,7 +164,7 @@ class JournalScan:
             at = max(start, end)
             if start >= end:
                 break
-            known = self._catalogue.find_partition(segment.partition)
+            known = self._registry.find_partition(segment.partition)
             partition = known or await self._unheard_of(queue, segment.partition)
             if partition is None:
                 # Somebody deleted its row by hand: its messages have no name to go by.
@@ -183,13 +183,13 @@ class JournalScan:
             return None
         stored = await self._store.partitions(queue.config.number)
         found = next((each for each in stored if each.number == number), None)
-        if not self._catalogue.is_known(queue):
+        if not self._registry.is_known(queue):
             raise Unavailable(f"queue {queue.config.name!r} is being loaded again; try again")
         if found is None:
             self._deleted.add(number)
             return None
-        self._catalogue.adopt(queue, found)
-        return self._catalogue.partitions[number]
+        self._registry.adopt(queue, found)
+        return self._registry.partitions[number]
 
     def _runs(
         self, partition: PartitionState, segment: Segment, start: int, end: int

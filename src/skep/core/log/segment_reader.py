@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from skep.core.log.encryption import KeyRing, place_of
-from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import PartitionState
+from skep.core.state.registry import Registry
+from skep.core.state.segment_cache import SegmentCache
 from skep.errors import EncryptionUnavailable
 from skep.model.dead_letter import DeadLetter
 from skep.model.message import Message
@@ -16,9 +17,12 @@ from skep.store.protocol import Store
 
 
 class SegmentReader:
-    def __init__(self, store: Store, catalogue: Catalogue, keys: KeyRing) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, cache: SegmentCache, keys: KeyRing
+    ) -> None:
         self._store = store
-        self._catalogue = catalogue
+        self._registry = registry
+        self._cache = cache
         self._keys = keys
 
     async def segments(
@@ -28,7 +32,7 @@ class SegmentReader:
         messages = min(messages, partition.end - offset)
         if messages <= 0:
             return []
-        cache = self._catalogue.cache
+        cache = self._cache
         found = cache.find(partition.number, offset, messages=messages, size=size)
         if not found:
             found = await self._store.read(partition.number, offset, messages=messages, size=size)
@@ -109,7 +113,7 @@ class SegmentReader:
 
     def payload_of(self, letter: DeadLetter) -> bytes:
         """The payload of a dead letter in the clear."""
-        partition = self._catalogue.find_partition(letter.partition)
+        partition = self._registry.find_partition(letter.partition)
         if not letter.encrypted or partition is None:
             return letter.payload
         queue = partition.queue.config.name

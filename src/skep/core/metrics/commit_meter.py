@@ -6,8 +6,9 @@ from skep.core.metrics.counters import QueueCounters
 from skep.core.metrics.latency_window import LatencyWindow
 from skep.core.rules import lease as leases
 from skep.core.rules.latency import UNKNOWN, completed
-from skep.core.state.catalogue import Catalogue
+from skep.core.state.lease_table import LeaseTable
 from skep.core.state.queue_state import GroupState, PartitionState
+from skep.core.state.registry import Registry
 from skep.model import ranges
 from skep.model.change import Applied, Change, Commit, ConsumerUpdate, GiveUp
 from skep.model.consumer import Consumer
@@ -25,9 +26,10 @@ class CommitMeter:
     So a message counts once, whether a push, a transaction or a replay appended it.
     """
 
-    def __init__(self, clock: Clock, catalogue: Catalogue) -> None:
+    def __init__(self, clock: Clock, registry: Registry, lease_table: LeaseTable) -> None:
         self._clock = clock
-        self._catalogue = catalogue
+        self._registry = registry
+        self._lease_table = lease_table
         self.metrics = QueueCounters(clock)
         self.latencies = LatencyWindow(clock)
         self._now = clock.now()
@@ -43,7 +45,7 @@ class CommitMeter:
         self._now = self._clock.now()
         self.metrics.begin(self._now)
         self.latencies.begin(self._now)
-        self.metrics.keep_only(self._catalogue.queues)
+        self.metrics.keep_only(self._registry.queues)
         self._tallies.clear()
         for segment in commit.segments:
             if tally := self._tally(segment.queue, segment.partition):
@@ -75,7 +77,7 @@ class CommitMeter:
         dead: Mapping[tuple[int, str], Sequence[Offset]],
     ) -> None:
         """Count what one update did; ``states`` are those that the same commit made before."""
-        partition = self._catalogue.partitions.get(update.partition)
+        partition = self._registry.partitions.get(update.partition)
         group = partition and partition.queue.groups.get(update.group)
         if not partition or not group:
             return
@@ -113,7 +115,7 @@ class CommitMeter:
         """
         if before.lease is None:
             return
-        ages = self._catalogue.lease_table.ages(before.lease.id, (group, partition))
+        ages = self._lease_table.ages(before.lease.id, (group, partition))
         if ages is UNKNOWN:
             return
         before = leases.from_start(before, partition.start)
@@ -129,7 +131,7 @@ class CommitMeter:
         """Where to count what happens in a partition; None if it is gone."""
         tally = self._tallies.get(queue)
         if tally is None:
-            known = self._catalogue.partitions.get(partition)
+            known = self._registry.partitions.get(partition)
             tally = self._tally_of(known) if known else None
             if tally:
                 self._tallies[queue] = tally

@@ -15,6 +15,8 @@ from skep.core.log.encryption import KeyRing, place_of
 from skep.core.produce.capacity import FillLevel
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import QueueState
+from skep.core.state.quota import Quotas
+from skep.core.state.registry import Registry
 from skep.errors import Invalid, QueueFull
 from skep.model.change import (
     CHANGE_WEIGHT,
@@ -136,6 +138,8 @@ class Pusher:
         self,
         store: Store,
         catalogue: Catalogue,
+        registry: Registry,
+        quotas: Quotas,
         peer_sync: PeerSync,
         committer: Committer,
         mode: MaintenanceMode,
@@ -145,6 +149,8 @@ class Pusher:
         self._store = store
         self._level = level
         self._catalogue = catalogue
+        self._registry = registry
+        self._quotas = quotas
         self._peer_sync = peer_sync
         self._committer = committer
         self._mode = mode
@@ -172,7 +178,7 @@ class Pusher:
         queues: tuple[QueueVersion, ...] = (),
     ) -> Awaitable[Outcome]:
         """Append a batch, if what it is decided on still holds when it is committed."""
-        queue = self._catalogue.queues.get(batch.queue)
+        queue = self._registry.queues.get(batch.queue)
         if queue is None or not _is_ready(queue, batch):
             return self._prepare_and_submit(batch, producer, outbox, based_on, queues)
         change = Change(
@@ -214,7 +220,7 @@ class Pusher:
         What stands against the push must be known before: nothing is created for a refusal.
         """
         for batch in batches:
-            queue = self._catalogue.queues.get(batch.queue)
+            queue = self._registry.queues.get(batch.queue)
             if queue is None or not all(map(queue.partitions.__contains__, batch.by_partition)):
                 await self._peer_sync.catch_up()
                 self._check_quotas(batches)
@@ -224,7 +230,7 @@ class Pusher:
         wanted: dict[str, set[str]] = {}
         for batch in batches:
             wanted.setdefault(batch.queue, set()).update(batch.by_partition)
-        self._catalogue.quotas.check_later(wanted)
+        self._quotas.check_later(wanted)
 
     async def check(self, batch: PushBatch, *, beside: int = 0, limited: bool = True) -> None:
         """Raise what stands against a batch, before anything is created for it.
@@ -232,7 +238,7 @@ class Pusher:
         ``beside`` are messages that the same change has for the queue. Without ``limited`` a
         full queue takes it, too.
         """
-        queue = self._catalogue.queues.get(batch.queue)
+        queue = self._registry.queues.get(batch.queue)
         if queue is not None:
             if queue.config.options.encryption_enabled:
                 self._keys.check(batch.queue)

@@ -24,7 +24,8 @@ from skep.core.sink.chunk import PartitionRows, decode
 from skep.core.sink.manifest import Account, ChunkRef, Decision, Progress, StagedChunk
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import QueueState
-from skep.core.state.quota import limit_of, without_limits
+from skep.core.state.quota import Quotas, limit_of, without_limits
+from skep.core.state.registry import Registry
 from skep.errors import Corrupted
 from skep.model.change import Append, Applied, Capacity, Change, EntryUpdate, QueueVersion
 from skep.model.queue import Queue
@@ -51,6 +52,8 @@ class Publisher:
         self,
         store: Store,
         catalogue: Catalogue,
+        registry: Registry,
+        quotas: Quotas,
         peer_sync: PeerSync,
         committer: Committer,
         level: FillLevel,
@@ -61,6 +64,8 @@ class Publisher:
         self._level = level
         self._store = store
         self._catalogue = catalogue
+        self._registry = registry
+        self._quotas = quotas
         self._committer = committer
         self._keys = keys
         self._limits = limits
@@ -80,7 +85,7 @@ class Publisher:
             self._committer.check(sum(piece.size for piece in pieces))
             done = ledger.put_progress(account, progress, known)
             return await self._publish_at_once(done, pieces, taken)
-        self._catalogue.quotas.check_later(await self._partitions(pieces, counts))
+        self._quotas.check_later(await self._partitions(pieces, counts))
         assert progress.version is not None
         entries = (
             ledger.put_progress(account, replace(progress, done=0), known),
@@ -102,7 +107,7 @@ class Publisher:
     async def _finish(self, account: Account) -> tuple[Progress | None, int]:
         backoff = Backoff(f"what {account.app!r} publishes")
         while True:
-            self._catalogue.check_open()
+            self._registry.check_open()
             progress, known = await ledger.read_progress(self._store, account)
             if progress is None or progress.done is None:
                 return progress, known
@@ -215,7 +220,7 @@ class Publisher:
     async def _check_room(self, counts: Mapping[str, int]) -> None:
         """Refuse the whole before anything is created for it."""
         async for name, count in yielding(counts.items()):
-            if queue := self._catalogue.queues.get(name):
+            if queue := self._registry.queues.get(name):
                 await self._level.capacity(queue, count)
 
     def _is_small(self, pieces: Sequence[ChunkRef]) -> bool:

@@ -32,8 +32,8 @@ from skep.core.sink.manifest import (
 )
 from skep.core.sink.publisher import Publisher
 from skep.core.sink.staged_bytes import StagedBytes
-from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import QueueState
+from skep.core.state.registry import Registry
 from skep.errors import (
     Conflict,
     Invalid,
@@ -66,7 +66,7 @@ class Sink:
     def __init__(
         self,
         store: Store,
-        catalogue: Catalogue,
+        registry: Registry,
         peer_sync: PeerSync,
         committer: Committer,
         mode: MaintenanceMode,
@@ -74,7 +74,7 @@ class Sink:
         limits: Limits,
     ) -> None:
         self._store = store
-        self._catalogue = catalogue
+        self._registry = registry
         self._peer_sync = peer_sync
         self._committer = committer
         self._limits = limits
@@ -106,7 +106,7 @@ class Sink:
         Rows that name no queue are for ``queue``. An app belongs to the ``owner`` that first
         stages or commits under its name; raises ``Forbidden`` for everybody else.
         """
-        self._catalogue.check_open()
+        self._registry.check_open()
         check_count("chunk", chunk, most=MAX_CHUNKS - 1)
         epoch = check_epoch(app, version)
         key = epoch.key(check_stage("stage", stage), chunk)
@@ -151,7 +151,7 @@ class Sink:
 
     async def _states(self, names: Iterable[str]) -> dict[str, QueueState]:
         """The queues of these names that exist."""
-        known = self._catalogue.queues
+        known = self._registry.queues
         if any(name not in known for name in names):
             await self._peer_sync.complete()
         return {name: known[name] for name in names if name in known}
@@ -173,7 +173,7 @@ class Sink:
         others, for an older version, and for one that is too far ahead.
         ``checkpoint`` names what runs epochs again: if it is the same, as many rows will do.
         """
-        self._catalogue.check_open()
+        self._registry.check_open()
         epoch = check_epoch(app, version)
         _check_stages(stages)
         await self._mode.check_normal()
@@ -190,21 +190,21 @@ class Sink:
         owner: str | None = None,
     ) -> None:
         """Drop stages, unless they are published or about to be."""
-        self._catalogue.check_open()
+        self._registry.check_open()
         epoch = check_epoch(app, version)
         _check_stages(stages)
         await self._whole(self._abort(epoch, owner, stages))
 
     async def last_version(self, app: str) -> int | None:
         """The last version of an app that was committed."""
-        self._catalogue.check_open()
+        self._registry.check_open()
         account = Account(ledger.APPS, check_epoch(app, None).app)
         progress, _ = await ledger.read_progress(self._store, account)
         return progress.version if progress else None
 
     async def owner(self, app: str) -> str | None:
         """The principal that an app belongs to."""
-        self._catalogue.check_open()
+        self._registry.check_open()
         return await ledger.read_owner(self._store, check_epoch(app, None).app)
 
     async def reset(self, app: str) -> int | None:
@@ -212,12 +212,12 @@ class Sink:
 
         What it commits from then on is published, also under numbers that it has used before.
         """
-        self._catalogue.check_open()
+        self._registry.check_open()
         return await self._whole(self._reset(check_epoch(app, None).app))
 
     async def queues(self, app: str, version: int | None, stages: Sequence[Stage]) -> set[str]:
         """The queues that are named in what lies in stages."""
-        self._catalogue.check_open()
+        self._registry.check_open()
         epoch = check_epoch(app, version)
         _check_stages(stages)
         return {

@@ -15,7 +15,7 @@ from skep.core.state.lease_table import LeaseTable
 from skep.core.state.loader import Refresher
 from skep.core.state.queue_state import GroupState, PartitionState, QueueState
 from skep.core.state.scheduler import Scheduler
-from skep.core.state.segment_cache import TailCache
+from skep.core.state.segment_cache import SegmentCache
 from skep.core.state.waiters import ANY_QUEUE, Waiters, journal_of
 from skep.errors import Closed, GroupNotFound, MessageNotFound, PartitionNotFound, QueueNotFound
 from skep.model.address import address_of
@@ -36,7 +36,9 @@ class Registry:
     stored.
     """
 
-    def __init__(self, clock: Clock, *, cache_bytes: int) -> None:
+    def __init__(
+        self, clock: Clock, cache: SegmentCache, lease_table: LeaseTable, waiters: Waiters
+    ) -> None:
         self.closed = False
         self._clock = clock
         self.dropped: deque[int | str] = deque(maxlen=1000)
@@ -45,22 +47,32 @@ class Registry:
         self.queues: dict[str, QueueState] = {}
         self.by_number: dict[int, QueueState] = {}
         self.partitions: dict[int, PartitionState] = {}
-        self.cache = TailCache(cache_bytes)
-        self.lease_table = LeaseTable(clock)
-        self.waiters = Waiters(clock)
-        self.scheduler = Scheduler(clock, self.waiters, self.partitions)
-        self._refresher = Refresher(self.scheduler.refresh, self._wake_group)
+        self._cache = cache
+        self._lease_table = lease_table
+        self._waiters = waiters
+        self.scheduler = Scheduler(clock, waiters, self.partitions)
+        self._refresher = Refresher(self.scheduler.refresh, self.wake_group)
 
     def close(self) -> None:
         """Let everybody who waits go home empty-handed, and nobody come in."""
         self.closed = True
         self.scheduler.close()
-        self.waiters.close()
+        self._waiters.close()
         self._refresher.stop()
 
     def check_open(self) -> None:
         if self.closed:
             raise Closed
+
+    def release(self) -> None:
+        """Let go of all partitions, when nothing is committed any more."""
+        for queue in self.queues.values():
+            queue.release()
+            queue.partitions = {}
+
+    def is_refreshing(self, group: GroupState) -> bool:
+        """Whether it is not known yet of all partitions of a group whether they are ready."""
+        return group in self._refresher
 
     # Finding.
 
@@ -132,14 +144,14 @@ class Registry:
 
     def add_queue(self, config: Queue) -> QueueState:
         queue = self.queues[config.name] = self.by_number[config.number] = QueueState(config)
-        self.waiters.wake_all(config.name)
-        self.waiters.wake_all(ANY_QUEUE)
+        self._waiters.wake_all(config.name)
+        self._waiters.wake_all(ANY_QUEUE)
         return queue
 
     def reconfigure(self, queue: QueueState, config: Queue) -> None:
         queue.configure(config)
         self.refresh_queue(queue)
-        self.waiters.wake_all(ANY_QUEUE)
+        self._waiters.wake_all(ANY_QUEUE)
 
     def drop_queue(self, queue: QueueState) -> None:
         """Forget a deleted queue; its partitions are freed in the background."""
@@ -163,8 +175,8 @@ class Registry:
             return False
         self.by_number[queue.config.number] = queue
         self.undrop(queue.config.number)
-        self.waiters.wake_all(queue.config.name)
-        self.waiters.wake_all(ANY_QUEUE)
+        self._waiters.wake_all(queue.config.name)
+        self._waiters.wake_all(ANY_QUEUE)
         return True
 
     def dismantle(self, queue: QueueState) -> None:
@@ -193,21 +205,21 @@ class Registry:
     def _end_state(self, group: GroupState, partition: PartitionState) -> None:
         state = group.consumers.pop(partition.number, None)
         if state is not None and state.lease is not None:
-            self.lease_table.end(state.lease.id, (group, partition), own=False)
+            self._lease_table.end(state.lease.id, (group, partition), own=False)
 
     def adopt(self, queue: QueueState, stored: Partition) -> None:
         """Know a partition as it is stored, which may be more than is known of it."""
-        self._announce(self._merge(queue, stored))
+        self.announce(self.merge(queue, stored))
 
-    def _announce(self, partition: PartitionState) -> None:
+    def announce(self, partition: PartitionState) -> None:
         """Let everyone who waits for a partition look at it."""
         queue = partition.queue
         self._wake_readers(queue)
         for group in queue.groups.values():
-            self.waiters.wake_all((queue.config.number, group.name, partition.name))
+            self._waiters.wake_all((queue.config.number, group.name, partition.name))
             self.scheduler.refresh(group, partition)
 
-    def _merge(self, queue: QueueState, stored: Partition) -> PartitionState:
+    def merge(self, queue: QueueState, stored: Partition) -> PartitionState:
         before = queue.partitions.get(stored.name)
         if before is not None and before.number != stored.number:
             self.drop_partition(before)
@@ -257,7 +269,7 @@ class Registry:
             number, state = group.consumers.popitem()
             partition = self.partitions.get(number)
             if state.lease and partition:
-                self.lease_table.end(state.lease.id, (group, partition), own=False)
+                self._lease_table.end(state.lease.id, (group, partition), own=False)
         async for _ in yielding(iter(group.totals.waiting.__len__, 0)):
             group.totals.waiting.popitem()
 
@@ -265,10 +277,10 @@ class Registry:
         self, group: GroupState, partition: PartitionState, state: Consumer, *, own: bool
     ) -> None:
         """Take a state over that is stored, if it is newer than what is known."""
-        if self._take_over(group, partition, self._bounded(group, state), own=own):
+        if self.take_over(group, partition, self.bounded(group, state), own=own):
             self.scheduler.refresh(group, partition)
 
-    def _take_over(
+    def take_over(
         self, group: GroupState, partition: PartitionState, state: Consumer, *, own: bool
     ) -> bool:
         known = group.consumers.get(partition.number)
@@ -277,7 +289,7 @@ class Registry:
         self._put(group, partition, state, own=own)
         return True
 
-    def _bounded(self, group: GroupState, state: Consumer) -> Consumer:
+    def bounded(self, group: GroupState, state: Consumer) -> Consumer:
         """A state that was written by a clock which was set back since must not last that long."""
         now = self._clock.now()
         is_ahead = state.lease is not None and state.lease.granted_at > now + _SKEW
@@ -291,7 +303,7 @@ class Registry:
         if state is None:
             return
         if state.lease:
-            self.lease_table.end(state.lease.id, (group, partition), own=False)
+            self._lease_table.end(state.lease.id, (group, partition), own=False)
         group.put(partition, Consumer(cursor=partition.start, oldest_at=partition.first_at))
         del group.consumers[partition.number]
 
@@ -301,7 +313,7 @@ class Registry:
         for segment in commit.segments:
             partition = self.partitions.get(segment.partition)
             if partition is not None:
-                self.cache.append(segment)
+                self._cache.append(segment)
                 # Another server may have told of what it put behind it already.
                 if segment.end > partition.end:
                     partition.grow(segment.end, segment.created_at, start=segment.start)
@@ -310,9 +322,9 @@ class Registry:
             if isinstance(outcome, Applied) and not outcome.repeated:
                 self._follow_consumers(change)
 
-    def _wake_group(self, group: GroupState) -> None:
+    def wake_group(self, group: GroupState) -> None:
         """Everything is known of a group: who waits for it gets an answer."""
-        self.waiters.wake_group(group.queue.config.number, group.name)
+        self._waiters.wake_group(group.queue.config.number, group.name)
 
     def refresh_grown(self, partition: PartitionState) -> None:
         self.refresh_partition(partition)
@@ -320,7 +332,7 @@ class Registry:
 
     def _wake_readers(self, queue: QueueState) -> None:
         queue.grown += 1
-        self.waiters.wake_all(journal_of(queue.config.number))
+        self._waiters.wake_all(journal_of(queue.config.number))
 
     def refresh_partition(self, partition: PartitionState) -> None:
         for group in partition.queue.groups.values():
@@ -353,5 +365,5 @@ class Registry:
     ) -> None:
         """Replace a state. If that ends a lease, it was its ``own`` holder or somebody else."""
         before = group.consumers.get(partition.number)
-        self.lease_table.follow((group, partition), before, state, own=own)
+        self._lease_table.follow((group, partition), before, state, own=own)
         group.put(partition, state)

@@ -13,7 +13,7 @@ _PER_MESSAGE_READ = 8
 the objects it came in; what was read is one buffer."""
 
 
-class TailCache:
+class SegmentCache:
     """The newest segments of each partition, and the ones read last by who is behind.
 
     What retention removes stays until it is pushed out: nobody asks for it any more.

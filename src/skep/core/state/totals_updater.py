@@ -8,8 +8,8 @@ import logging
 
 from skep.core.aio import PeriodicTask, next_slice, yielding
 from skep.core.state import message_status as standing
-from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import GroupState, PartitionState, QueueState
+from skep.core.state.registry import Registry
 from skep.core.state.totals import Held, age_of
 from skep.model.consumer import Consumer
 from skep.model.name import Instant
@@ -28,9 +28,9 @@ _log = logging.getLogger("skep.counting")
 
 
 class TotalsUpdater:
-    def __init__(self, clock: Clock, catalogue: Catalogue) -> None:
+    def __init__(self, clock: Clock, registry: Registry) -> None:
         self._clock = clock
-        self._catalogue = catalogue
+        self._registry = registry
         self._repeating = PeriodicTask(self._count_many, "totals are counted on demand only", _log)
 
     def start(self, interval: float) -> None:
@@ -60,7 +60,7 @@ class TotalsUpdater:
         self._step(queue)
 
     async def _count_many(self) -> None:
-        async for queue in yielding(list(self._catalogue.queues.values())):
+        async for queue in yielding(list(self._registry.queues.values())):
             if _uncounted(queue) > _MANY:
                 await self.catch_up(queue)
 

@@ -25,7 +25,7 @@ from skep.wire.pagination import Pagination, in_utc
 async def letters(call: Call) -> Reply:
     """Dead letters of one queue or of all that the caller sees."""
     query: LettersQuery = call.query
-    page = await call.broker.insight.letters.page(
+    page = await call.broker.insight.dead_letters.page(
         await asked_queues(call, partition=query.partition),
         LetterFilter(
             group=query.consumer_group,

@@ -88,7 +88,7 @@ async def delete_message(call: Call) -> Reply:
 
 async def retry(call: Call) -> Reply:
     """Send a message back that was given up: the newest dead letter of it, or a group's."""
-    letter = await call.broker.insight.letters.find(
+    letter = await call.broker.insight.dead_letters.find(
         partition_in_path(call), call.params["transactionId"], group=call.body.consumer_group
     )
     if letter is None:
