@@ -401,8 +401,8 @@ MUTATIONS = (
         (
             Change(
                 "core/state/catalogue.py",
-                "                group = self._registry.add_group(queue, subscription, starting=True)",
-                "                group = self._registry.add_group(queue, subscription)",
+                "group = self._registry.add_group(queue, subscription, starting=True)",
+                "group = self._registry.add_group(queue, subscription)",
             ),
         ),
     ),
