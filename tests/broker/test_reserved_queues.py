@@ -8,7 +8,7 @@ import pytest
 from skep import Broker, Draft
 from skep.core.admin.maintenance import BUFFER
 from skep.core.journal.journal import Selection
-from skep.core.produce.push import PushBatch
+from skep.core.produce.push_batch import PushBatch
 from skep.errors import Invalid, QueueNotFound
 from skep.model.change import Applied
 from skep.model.name import RESERVED

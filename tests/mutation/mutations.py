@@ -141,7 +141,7 @@ MUTATIONS = (
         (
             Change(
                 "core/consume/partition_lease.py",
-                "messages = [m for m in found if",
+                "messages = [m for m in candidates if",
                 "messages = [m for m in sorted(found, key=lambda m: m.created_at)[::-1] if",
             ),
         ),
@@ -151,9 +151,9 @@ MUTATIONS = (
         SYNC,
         (
             Change(
-                "core/consume/delivery.py",
-                "            return await asyncio.shield(submitted)\n",
-                "            return Applied()\n",
+                "core/consume/lease_commit.py",
+                "            outcome = await asyncio.shield(submitted)\n",
+                "            outcome = Applied()\n",
             ),
         ),
     ),
@@ -531,7 +531,7 @@ MUTATIONS = (
     Mutation(
         "a queue that is being deleted is taken for one that does not exist",
         DELETION + "a_pop_in_a_queue_that_could_not_be_deleted_starts_where_it_asked_to",
-        (Change("core/consume/pop.py", " or queue in self._catalogue.deleting", ""),),
+        (Change("core/consume/pop.py", " or queue in self._registry.deleting", ""),),
     ),
     Mutation(
         "a group is forgotten before it is deleted",

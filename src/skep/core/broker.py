@@ -7,11 +7,11 @@ from random import Random
 from types import TracebackType
 from typing import Self
 
-from skep.core.consume.pop import Authorize, check_limits
+from skep.core.consume.pop import Authorize
 from skep.core.lifecycle import Lifecycle
 from skep.core.limits import Limits
 from skep.core.log.encryption import KeyRing
-from skep.core.produce.push import PushBatch
+from skep.core.produce.push_batch import PushBatch
 from skep.core.transaction.transaction import key_of
 from skep.core.wiring import build_parts
 from skep.errors import Invalid
@@ -176,7 +176,7 @@ class Broker:
             subscription_mode=subscription_mode,
             subscription_from=subscription_from,
         ).checked()
-        check_limits(request, self.limits)
+        self.limits.check_pop(request)
         return await self._parts.popper.pop(request, authorize=authorize, principal=principal)
 
     async def ack(

@@ -1,8 +1,9 @@
-"""How much may be asked for at once, and how much memory the broker may take."""
+"""Limits on the size of requests and on the memory of the broker."""
 
 from dataclasses import dataclass
 
 from skep.model.name import check_count
+from skep.model.pop_request import PopRequest
 
 MB = 1 << 20
 DEFAULT_PAGE = 100
@@ -21,7 +22,7 @@ class Limits:
     page: int = 1_000
     cache_bytes: int = 16 * MB
     pending_bytes: int = 64 * MB
-    """What may wait for the store before callers are told to come back later."""
+    """What may wait for the store; beyond that, callers are rejected as overloaded."""
 
     publish_bytes: int = 16 * MB
     publish_messages: int = 100_000
@@ -29,6 +30,13 @@ class Limits:
     publish_ids: int = 40_000
     """What a sink may publish in one change; more is published in several, a quarter of it each.
     A partition counts for each chunk that has rows for it."""
+
+    def check_pop(self, request: PopRequest) -> None:
+        check_count("batch", request.batch, least=1, most=self.pop_messages)
+        check_count("partitions", request.partitions, least=1, most=self.pop_partitions)
+        if request.lease_seconds is not None:
+            check_count("lease_seconds", request.lease_seconds, least=1, most=self.lease_seconds)
+        request.check_wait(self.wait_seconds)
 
     @property
     def step_partitions(self) -> int:
@@ -39,7 +47,7 @@ class Limits:
         return max(1, self.publish_ids // 4)
 
     def check_page(self, limit: int | None) -> int:
-        """How many entries a page may have: as many as asked for, 100 if that is left open."""
+        """The number of entries of a page: ``limit``, or the default if it is None."""
         if limit is None:
             return min(DEFAULT_PAGE, self.page)
         return check_count("limit", limit, least=1, most=self.page)

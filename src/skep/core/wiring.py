@@ -17,7 +17,9 @@ from skep.core.cluster.peer_sync import PeerSync
 from skep.core.consume.delivery import DeliveryBuilder
 from skep.core.consume.eviction import Evictor
 from skep.core.consume.held_messages import HeldMessages
+from skep.core.consume.lease_commit import LeaseCommitter
 from skep.core.consume.partition_lease import PartitionLeaser
+from skep.core.consume.partition_picker import PartitionPicker
 from skep.core.consume.pop import Popper
 from skep.core.consume.settlement import Settler
 from skep.core.consume.subscription import Subscriptions
@@ -38,9 +40,11 @@ from skep.core.log.encryption import KeyRing
 from skep.core.log.segment_reader import SegmentReader
 from skep.core.metrics.commit_meter import CommitMeter
 from skep.core.metrics.latency_history import LatencyHistory
+from skep.core.produce.append_builder import AppendBuilder
 from skep.core.produce.capacity import FillLevel
 from skep.core.produce.outbox import Outbox
 from skep.core.produce.push import Pusher
+from skep.core.produce.push_preparation import PushPreparer
 from skep.core.sink.publisher import Publisher
 from skep.core.sink.sink import Sink
 from skep.core.state.catalogue import Catalogue
@@ -114,26 +118,21 @@ def build_parts(store: Store, keys: KeyRing, limits: Limits, random: Random) -> 
     mode = MaintenanceMode(store, peer_sync)
     level = FillLevel(store, peer_sync)
 
-    pusher = Pusher(store, catalogue, registry, quotas, peer_sync, committer, mode, level, keys)
+    append_builder = AppendBuilder(keys)
+    preparer = PushPreparer(store, catalogue, registry, quotas, peer_sync, level, append_builder)
+    pusher = Pusher(registry, committer, mode, preparer, append_builder)
     evictor = Evictor(store, registry, committer, reader)
     delivery_builder = DeliveryBuilder(
-        store.clock,
-        registry,
-        loader,
-        lease_table,
-        registry.scheduler,
-        committer,
-        PartitionLeaser(store.clock, registry, reader),
-        evictor,
+        PartitionPicker(registry.scheduler, loader),
+        PartitionLeaser(store.clock, registry, evictor, reader),
+        LeaseCommitter(committer, lease_table),
         mode,
         limits,
     )
     subscriptions = Subscriptions(store, catalogue, quotas, peer_sync)
-    popper = Popper(
-        store, catalogue, registry, loader, waiters, peer_sync, subscriptions, delivery_builder
-    )
+    popper = Popper(store, registry, loader, waiters, peer_sync, subscriptions, delivery_builder)
     settler = Settler(store, loader, lease_table, random)
-    transactor = Transactor(store, committer, peer_sync, pusher, settler, mode, limits)
+    transactor = Transactor(store, committer, peer_sync, preparer, settler, mode, limits)
     held_messages = HeldMessages(store, registry, lease_table, peer_sync, reader)
 
     queues = Queues(store, catalogue, registry, quotas, peer_sync, committer)

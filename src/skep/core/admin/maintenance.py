@@ -25,7 +25,8 @@ from skep.core.consume.pop import Popper
 from skep.core.limits import Limits
 from skep.core.log.committer import Committer
 from skep.core.produce.capacity import FillLevel
-from skep.core.produce.push import PushBatch, Pusher
+from skep.core.produce.push import Pusher
+from skep.core.produce.push_batch import PushBatch
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.quota import Quotas
 from skep.core.state.registry import Registry

@@ -85,7 +85,7 @@ class HeldMessages:
         ]
 
     async def _places(self, lease_id: LeaseId) -> Sequence[LeasedPartition]:
-        return await self._peer_sync.find(lambda: self._lease_table.of(lease_id))
+        return await self._peer_sync.find(lambda: self._lease_table.partitions_of(lease_id))
 
     async def _held(self, lease_id: LeaseId, partition: int) -> LeasedPartition | None:
         places = await self._places(lease_id)

@@ -10,15 +10,13 @@ from skep.core.cluster.peer_sync import PeerSync
 from skep.core.consume.delivery import DeliveryBuilder
 from skep.core.consume.partition_lease import DeliveryRequest
 from skep.core.consume.subscription import Subscriptions
-from skep.core.limits import Limits
-from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import GroupState, PartitionState, QueueState
 from skep.core.state.registry import Registry
 from skep.core.state.state_loader import StateLoader
 from skep.core.state.waiters import ANY_QUEUE, Waiter, Waiters, WaitKey
 from skep.errors import QueueNotFound
 from skep.model.message import Delivery
-from skep.model.name import SECOND, Instant, check_count
+from skep.model.name import SECOND, Instant
 from skep.model.pop_request import PopRequest
 from skep.store.protocol import Store
 
@@ -29,14 +27,6 @@ Authorize: TypeAlias = Callable[[], Awaitable[None]]
 """Raises if the caller may no longer pop."""
 
 
-def check_limits(request: PopRequest, limits: Limits) -> None:
-    check_count("batch", request.batch, least=1, most=limits.pop_messages)
-    check_count("partitions", request.partitions, least=1, most=limits.pop_partitions)
-    if request.lease_seconds is not None:
-        check_count("lease_seconds", request.lease_seconds, least=1, most=limits.lease_seconds)
-    request.check_wait(limits.wait_seconds)
-
-
 async def _always() -> None:
     """Authorize every caller."""
 
@@ -45,7 +35,6 @@ class Popper:
     def __init__(
         self,
         store: Store,
-        catalogue: Catalogue,
         registry: Registry,
         loader: StateLoader,
         waiters: Waiters,
@@ -54,7 +43,6 @@ class Popper:
         delivery_builder: DeliveryBuilder,
     ) -> None:
         self._clock = store.clock
-        self._catalogue = catalogue
         self._registry = registry
         self._loader = loader
         self._waiters = waiters
@@ -126,7 +114,7 @@ class Popper:
 
     def _may_exist(self, queue: str) -> bool:
         """Whether a queue is known, or is being deleted, which may fail."""
-        return queue in self._registry.queues or queue in self._catalogue.deleting
+        return queue in self._registry.queues or queue in self._registry.deleting
 
     async def _deliver(
         self,

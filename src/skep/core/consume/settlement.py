@@ -5,7 +5,7 @@ from random import Random
 
 from msgspec.structs import replace
 
-from skep.core.produce.push import PreparedPush
+from skep.core.produce.push_preparation import PreparedPush
 from skep.core.rules import ack, lease as leases
 from skep.core.state.lease_table import LeasedPartition, LeaseTable
 from skep.core.state.queue_state import GroupState, Link, PartitionState
@@ -165,7 +165,7 @@ class Settler:
         granted before the start may hold partitions that are not loaded yet.
         """
         held, is_own = (
-            self._lease_table.of(lease_id),
+            self._lease_table.partitions_of(lease_id),
             self._lease_table.is_own(lease_id),
         )
         if not is_own and not (held and self._loader.has_states_of(held[0][0].name)):
@@ -190,7 +190,7 @@ class Settler:
         now = self._clock.now()
         return {
             place
-            for place in self._lease_table.of(lease_id)
+            for place in self._lease_table.partitions_of(lease_id)
             if leases.is_live(plan.consumer(*place), lease_id, now)
         }
 

@@ -16,7 +16,8 @@ from typing import NamedTuple
 from skep.core.aio import log_failure
 from skep.core.cluster.maintenance_mode import MaintenanceMode
 from skep.core.limits import Limits
-from skep.core.produce.push import PushBatch, Pusher
+from skep.core.produce.push import Pusher
+from skep.core.produce.push_batch import PushBatch
 from skep.errors import Invalid, QueueFull, SkepError
 from skep.model.change import Applied
 from skep.model.message import Draft

@@ -28,8 +28,6 @@ class Catalogue:
         self._quotas = quotas
         self._making = KeyedLocks[str]()
         self._removing = asyncio.Lock()
-        self.deleting: set[str] = set()
-        """Names of queues that are hidden because they are being deleted, which may fail."""
         self._partition_creator = PartitionCreator(self._make_partitions)
 
     async def ensure_queue(self, name: str) -> QueueState:
@@ -143,7 +141,7 @@ class Catalogue:
         async with self._making.of(name):
             queue = self._registry.queue(name)
             self._registry.hide_queue(queue)
-            self.deleting.add(name)
+            self._registry.deleting.add(name)
             try:
                 existed = await self._store.delete_queue(queue.config.number)
             except BaseException:
@@ -154,7 +152,7 @@ class Catalogue:
                     self._registry.dismantle(queue)
                 raise
             finally:
-                self.deleting.discard(name)
+                self._registry.deleting.discard(name)
         self._registry.dismantle(queue)
         if not existed:
             raise QueueNotFound(name)

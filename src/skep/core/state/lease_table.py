@@ -1,4 +1,4 @@
-"""Leases: which partitions each of them holds, and how old that is."""
+"""Which partitions each lease holds, and the ages of their messages."""
 
 from collections.abc import Collection
 from typing import TypeAlias
@@ -17,19 +17,19 @@ LeasedPartition: TypeAlias = tuple[GroupState, PartitionState]
 
 
 class _Holding(msgspec.Struct):
-    """What a lease holds, and the partitions that it held until it settled them.
+    """The partitions of a lease, and those that it has settled.
 
-    ``broken`` once somebody else took or ended a part of it. The ages of what it holds are known
-    to who handed it out, and not after a restart.
+    ``broken`` once a part of it was taken or ended by another. The ages of its messages are known
+    to the server that granted it, until its next start.
     """
 
-    places: dict[LeasedPartition, Ages] = msgspec.field(default_factory=dict)
+    partitions: dict[LeasedPartition, Ages] = msgspec.field(default_factory=dict)
     settled: set[int] = msgspec.field(default_factory=set)
     broken: bool = False
 
 
 class LeaseTable:
-    """Led by the states of the groups: ``follow`` is told of each that is replaced."""
+    """Derived from the states of the groups: ``apply`` is called with each that is replaced."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -39,48 +39,48 @@ class LeaseTable:
         known: it came in one event."""
 
     def live(self, lease_id: LeaseId, only: Collection[int] | None = None) -> list[LeasedPartition]:
-        """The places that a lease holds, all or ``only`` in some partitions.
+        """The partitions that a lease holds, all or ``only`` some, without those it has settled.
 
-        A partition that the lease itself has settled before is left out. ``LeaseLost`` if one
-        of them has run out or is with somebody else, or if it holds nothing any more.
+        ``LeaseLost`` if the lease has expired or was taken over in one of them, or if it holds
+        nothing any more.
         """
         holding = self._leases.get(lease_id)
         if holding is None or (only is None and holding.broken):
             raise LeaseLost(lease_id)
-        places = [p for p in holding.places if only is None or p[1].number in only]
+        held = [p for p in holding.partitions if only is None or p[1].number in only]
         now = self._clock.now()
-        for group, partition in places:
+        for group, partition in held:
             if group.removed or not leases.is_live(group.consumer(partition), lease_id, now):
                 raise LeaseLost(lease_id)
-        if only is not None and len(places) != len(set(only) - holding.settled):
+        if only is not None and len(held) != len(set(only) - holding.settled):
             raise LeaseLost(lease_id)
-        return places
+        return held
 
-    def of(self, lease_id: LeaseId) -> list[LeasedPartition]:
-        """The places that a lease holds, lost or not."""
+    def partitions_of(self, lease_id: LeaseId) -> list[LeasedPartition]:
+        """The partitions that a lease holds, live or not."""
         holding = self._leases.get(lease_id)
-        return list(holding.places) if holding else []
+        return list(holding.partitions) if holding else []
 
     def is_own(self, lease_id: LeaseId) -> bool:
         """Whether this server granted a lease since its start."""
         holding = self._leases.get(lease_id)
-        return holding is not None and UNKNOWN not in holding.places.values()
+        return holding is not None and UNKNOWN not in holding.partitions.values()
 
-    def note(self, lease_id: LeaseId, held: LeasedPartition, ages: Ages) -> None:
-        """Remember how old the messages are that a lease was given for."""
+    def set_ages(self, lease_id: LeaseId, held: LeasedPartition, ages: Ages) -> None:
+        """Remember the ages of the messages of a lease."""
         holding = self._leases.get(lease_id)
-        if holding and held in holding.places:
-            holding.places[held] = ages
+        if holding and held in holding.partitions:
+            holding.partitions[held] = ages
 
     def ages(self, lease_id: LeaseId, held: LeasedPartition) -> Ages:
-        """How old the messages are that a lease was given for, if that is known."""
+        """The ages of the messages of a lease, if they are known."""
         holding = self._leases.get(lease_id)
-        return holding.places.get(held, UNKNOWN) if holding else UNKNOWN
+        return holding.partitions.get(held, UNKNOWN) if holding else UNKNOWN
 
-    def follow(
+    def apply(
         self, held: LeasedPartition, before: Consumer | None, after: Consumer, *, own: bool
     ) -> None:
-        """A state was replaced. If that ends a lease, it was its ``own`` holder or another."""
+        """A state was replaced, by the holder of its lease (``own``) or by another."""
         old = before.lease.id if before and before.lease else None
         new = after.lease.id if after.lease else None
         if old == new:
@@ -88,22 +88,22 @@ class LeaseTable:
         if old is not None:
             self.end(old, held, own=own, given_back=after.comes_again)
         if new is not None:
-            self._leases.setdefault(new, _Holding()).places[held] = UNKNOWN
+            self._leases.setdefault(new, _Holding()).partitions[held] = UNKNOWN
 
     def end(
         self, lease_id: LeaseId, held: LeasedPartition, *, own: bool, given_back: bool = False
     ) -> None:
-        """A lease holds a partition no more, because of its ``own`` holder or of another.
+        """A lease holds a partition no more, because of its holder (``own``) or of another.
 
-        What its holder has given back comes again, so it is not settled.
+        What its holder has given back is redelivered, so it is not settled.
         """
         holding = self._leases.get(lease_id)
         if holding is None:
             return
-        holding.places.pop(held, None)
+        holding.partitions.pop(held, None)
         if not own:
             holding.broken = True
         elif not given_back:
             holding.settled.add(held[1].number)
-        if not holding.places:
+        if not holding.partitions:
             del self._leases[lease_id]

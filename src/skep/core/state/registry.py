@@ -46,6 +46,8 @@ class Registry:
         self._freeing: set[asyncio.Task[None]] = set()
         self.queues: dict[str, QueueState] = {}
         self.by_number: dict[int, QueueState] = {}
+        self.deleting: set[str] = set()
+        """Names of queues that are hidden because they are being deleted, which may fail."""
         self.partitions: dict[int, PartitionState] = {}
         self._cache = cache
         self._lease_table = lease_table
@@ -365,5 +367,5 @@ class Registry:
     ) -> None:
         """Replace a state. If that ends a lease, it was its ``own`` holder or somebody else."""
         before = group.consumers.get(partition.number)
-        self._lease_table.follow((group, partition), before, state, own=own)
+        self._lease_table.apply((group, partition), before, state, own=own)
         group.put(partition, state)

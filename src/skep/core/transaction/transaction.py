@@ -13,7 +13,8 @@ from skep.core.cluster.peer_sync import PeerSync
 from skep.core.consume.settlement import ChangeBuilder, Settler
 from skep.core.limits import Limits
 from skep.core.log.committer import Committer
-from skep.core.produce.push import PreparedPush, PushBatch, Pusher
+from skep.core.produce.push_batch import PushBatch
+from skep.core.produce.push_preparation import PreparedPush, PushPreparer
 from skep.errors import Conflict, Invalid, KeyReused, LeaseLost, NotFound
 from skep.model.change import (
     Applied,
@@ -76,7 +77,7 @@ class Transactor:
         store: Store,
         committer: Committer,
         peer_sync: PeerSync,
-        pusher: Pusher,
+        preparer: PushPreparer,
         settler: Settler,
         mode: MaintenanceMode,
         limits: Limits,
@@ -85,7 +86,7 @@ class Transactor:
         self._store = store
         self._committer = committer
         self._peer_sync = peer_sync
-        self._pusher = pusher
+        self._preparer = preparer
         self._settler = settler
         self._mode = mode
         self._limits = limits
@@ -200,7 +201,7 @@ class Transactor:
 
         What stands against it is found before a queue or a partition is created for it.
         """
-        await self._pusher.look_before_creating(request.batches)
+        await self._preparer.look_before_creating(request.batches)
         if request.based_on == NORMAL_PUSH:
             await self._mode.check_normal()
         if not _plan(build):
@@ -209,9 +210,9 @@ class Transactor:
         # What was buffered has been answered: it is delivered, also to a queue that is full.
         limited = not request.is_drain
         for batch, beside in _counted(request.batches):
-            await self._pusher.check(batch, beside=beside, limited=limited)
+            await self._preparer.check(batch, beside=beside, limited=limited)
         pushes = [
-            await self._pusher.prepare(batch, request.producer, beside=beside, limited=limited)
+            await self._preparer.prepare(batch, request.producer, beside=beside, limited=limited)
             for batch, beside in _counted(request.batches)
         ]
         prepared = [push for push in pushes if push is not None]
