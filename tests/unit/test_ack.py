@@ -49,7 +49,7 @@ def grant(consumer: Consumer, end: Offset) -> Consumer:
 
 
 def say(consumer: Consumer, *verdicts: Verdict, options: QueueOptions = TWO_RETRIES) -> Settled:
-    return settle(consumer, verdicts, options=options, now=NOW, luck=0)
+    return settle(consumer, verdicts, options=options, now=NOW, jitter=0)
 
 
 def done(*offsets: Offset) -> list[Verdict]:

@@ -196,13 +196,13 @@ class Broker:
     ) -> Settlement:
         """Report messages of a delivery as failed; all of them if none are named.
 
-        If all that was delivered of a partition fails it comes again after the queue's
+        If all that was delivered of a partition fails it is redelivered after the queue's
         ``retry_delay``, up to ``retry_limit`` times. If only some do, these become dead letters.
         """
         return await self.settle(lease, verdicts_on(messages_of(lease, messages), "failed", error))
 
     async def settle(self, lease: Delivery | str, verdicts: Sequence[Verdict]) -> Settlement:
-        """Say of each message what became of it. A late call raises ``LeaseLost``."""
+        """Report an outcome for each message. Raises ``LeaseLost`` if the lease has ended."""
         return await self._settle(lease_id_of(lease), verdicts)
 
     async def extend(self, lease: Delivery | str, seconds: int) -> datetime:
@@ -253,7 +253,7 @@ class Broker:
         return await self._parts.sweeper.sweep()
 
     async def backup(self, path: str | Path) -> None:
-        """Write a copy of the store to ``path``, which must not exist, while work goes on."""
+        """Write a copy of the store to ``path``, which must not exist; the broker stays in use."""
         self._check_open()
         if not isinstance(path, str | Path) or not str(path):
             raise Invalid("path", "must name a place that does not exist yet")

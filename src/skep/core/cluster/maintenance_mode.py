@@ -1,8 +1,8 @@
 """Maintenance mode as this server knows it: whether pushes are buffered, and pops paused.
 
 The mode is stored in two entries, which do not exist in normal operation. Pushes and pops name the
-entry that they relied on, and the store compares it when it commits them: so a server that has not
-heard of a change of the mode yet cannot act on the old one.
+entry that they relied on, and the store compares it when it commits them: so a server that does
+not know of a change of the mode yet cannot act on the old one.
 """
 
 from enum import Enum

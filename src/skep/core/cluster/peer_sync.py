@@ -1,9 +1,9 @@
-"""Keeping abreast of the other servers that share the store.
+"""Applies what other servers of the same store committed.
 
-What is known here is led by this server's own commits. Those of the others are heard of as news: a
-number after the other for each lane, so that none is missed, asked for several times a second, and
-at once by whoever finds that what is stored is not what is known. What is heard twice, or late,
-does no harm: offsets only grow, and states have versions.
+The registry mirrors this server's own commits. Commits of peers arrive as events, numbered without
+gaps for each lane, so that none is missed. They are polled several times a second, and at once when
+a commit is refused because the stored state is not the known one. An event that is applied twice or
+late does no harm: offsets only grow, and states have versions.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from skep.store.protocol import Store
 _SET_BACK = SECOND
 """Less is how exactly a clock far away can be known."""
 
-_log = logging.getLogger("skep.following")
+_log = logging.getLogger("skep.broker")
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -36,7 +36,7 @@ P = ParamSpec("P")
 
 
 class PeerSync:
-    """``forget_letters`` is called with queues whose dead letters another server changed."""
+    """``forget_dead_letters`` is called with queues whose dead letters another server changed."""
 
     def __init__(
         self,
@@ -45,22 +45,22 @@ class PeerSync:
         loader: StateLoader,
         lease_table: LeaseTable,
         cache: SegmentCache,
-        forget_letters: Callable[[int], None],
+        forget_dead_letters: Callable[[int], None],
     ) -> None:
-        self._forget_letters = forget_letters
+        self._forget_dead_letters = forget_dead_letters
         self._store = store
         self._registry = registry
         self._loader = loader
         self._lease_table = lease_table
         self._cache = cache
-        self._renewing = StateReloader(store, registry, loader)
+        self._reloader = StateReloader(store, registry, loader)
         self._history = ""
-        self._looking = loader.loading
+        self._loading = loader.loading
         self._next: asyncio.Task[None] | None = None
-        self._repeating = PeriodicTask(self._keep_up, "nothing is heard of the other servers", _log)
+        self._polling = PeriodicTask(self._keep_up, "cannot read peer events", _log)
         self._spaces: dict[str, Callable[[], Awaitable[None]]] = {}
         self._latest: Instant = 0
-        """The latest time that the store's clock has told."""
+        """The latest time that was read from the clock of the store."""
 
     def when_changed(self, space: str, call: Callable[[], Awaitable[None]]) -> None:
         """Let ``call`` look at the entries of a space again when another server changed some."""
@@ -74,15 +74,15 @@ class PeerSync:
     def start(self, interval: float) -> None:
         if self._store.shared:
             self._latest = self._store.clock.now()
-            self._repeating.start(interval)
+            self._polling.start(interval)
 
     async def stop(self) -> None:
-        """Ask no more; who has asked gets his answer."""
-        await self._repeating.stop()
+        """Stop polling; requests in progress are completed."""
+        await self._polling.stop()
         if self._next:
             await asyncio.wait([self._next])
         # One that has begun is not the next any more.
-        async with self._looking:
+        async with self._loading:
             pass
 
     async def complete(self, queue: str | None = None) -> None:
@@ -101,9 +101,9 @@ class PeerSync:
         """Return when all is known that was committed before the call, of what is loaded."""
         if not self._store.has_peers:
             return
-        await self._hear_all()
+        await self._poll()
 
-    async def _hear_all(self) -> None:
+    async def _poll(self) -> None:
         # One that has begun to look may have looked too early.
         if self._next is None:
             self._next = asyncio.create_task(self._look())
@@ -134,14 +134,14 @@ class PeerSync:
         if not refused:
             return
         try:
-            await self._hear_all()
+            await self._poll()
             await self._reload_spaces(refused)
-            async with self._looking:
-                for queue in {q for each in refused for q in self._untold(*each)}:
-                    await self._renewing.renew(queue)
+            async with self._loading:
+                for queue in {q for each in refused for q in self._unannounced(*each)}:
+                    await self._reloader.reload(queue)
         except Exception as error:
-            # What was committed is committed all the same; who was refused meets it again.
-            log_failure(_log, "why a change was refused cannot be read", error)
+            # What was committed stays committed; a refused change is refused again.
+            log_failure(_log, "cannot read why a change was refused", error)
 
     async def _reload_spaces(self, refused: Sequence[tuple[Change, object]]) -> None:
         """Look again at entries that refused changes were decided on: a look may have failed."""
@@ -150,11 +150,11 @@ class PeerSync:
             await self._spaces[space]()
 
     async def look_at(self, queue: int) -> None:
-        """Read how a queue is configured and which groups it has, whoever told of it or not."""
-        async with self._looking:
-            await self._renewing.look_at(queue)
+        """Read the configuration and the groups of a queue, announced by an event or not."""
+        async with self._loading:
+            await self._reloader.look_at(queue)
 
-    def _untold(self, change: Change, outcome: object) -> set[int]:
+    def _unannounced(self, change: Change, outcome: object) -> set[int]:
         if isinstance(outcome, Gone):
             touched = {each.queue for each in change.appends} | {u.queue for u in change.consumers}
             return touched | {at.queue for at in change.queues}
@@ -176,19 +176,19 @@ class PeerSync:
         return known.versions[0] if known else None
 
     async def _keep_up(self) -> None:
-        await self._look_at_the_clock()
-        await self._hear_all()
+        await self._check_clock()
+        await self._poll()
 
-    async def _look_at_the_clock(self) -> None:
-        """The clock of a shared store is somebody else's, who may set it back."""
+    async def _check_clock(self) -> None:
+        """The clock of a shared store may be set back by its operator."""
         now = self._store.clock.now()
         if now < self._latest - _SET_BACK:
-            _log.warning("the clock of the store was set back: leases are counted from now")
+            _log.warning("clock of the store was set back; counting leases from now")
             await self._loader.bound()
             self._latest = now
         self._latest = max(self._latest, now)
 
-    async def _begin_anew(self, history: str) -> None:
+    async def _reload_all(self, history: str) -> None:
         """Nothing that was known counts: not even versions, which may have been given again."""
         _log.warning("PostgreSQL failover detected; reloading all state")
         await self._store.begin_news()
@@ -197,10 +197,10 @@ class PeerSync:
         self._history = history
 
     async def _look(self) -> None:
-        async with self._looking:
+        async with self._loading:
             self._next = None
             if self._store.history != self._history:
-                await self._begin_anew(self._store.history)
+                await self._reload_all(self._store.history)
             news = await self._store.news()
             if news is None:
                 await self._start_over()
@@ -208,26 +208,26 @@ class PeerSync:
             await self._hear([each.happened for each in news])
             self._store.heard(news)
             for queue in list(self._loader.outdated):
-                await self._renewing.renew(queue)
+                await self._reloader.reload(queue)
                 self._loader.outdated.discard(queue)
 
     async def _start_over(self) -> None:
-        _log.warning("missed events of other servers; reloading all queues")
+        _log.warning("missed peer events; reloading all queues")
         await self._store.begin_news()
-        await self._renewing.renew_all()
+        await self._reloader.reload_all()
         # Deletions of single messages and changes of dead letters are among what was missed.
         self._cache.clear()
         for queue in list(self._registry.by_number):
-            self._forget_letters(queue)
+            self._forget_dead_letters(queue)
         for call in self._spaces.values():
             await call()
 
     async def _hear(self, news: list[Happened]) -> None:
-        """First what there is, then what became of it: one lane may tell of what another made."""
+        """Creations first: an event of one lane may be about what another lane created."""
         for queue in {number for each in news for number in each.queues}:
-            await self._renewing.look_at(queue)
+            await self._reloader.look_at(queue)
         for partition in [partition for each in news for partition in each.born]:
-            await self._renewing.add(partition)
+            await self._reloader.add(partition)
         await self._load_leased(news)
         for each in news:
             await self._apply(each)
@@ -258,7 +258,7 @@ class PeerSync:
         for partition in happened.blanked:
             self._cache.drop(partition)
         for queue in happened.letters:
-            self._forget_letters(queue)
+            self._forget_dead_letters(queue)
 
     def _grow(self, grown: Grown) -> None:
         partition = self._registry.partitions.get(grown.partition)
@@ -283,10 +283,10 @@ class PeerSync:
             return
         group = partition.queue.groups.get(moved.group)
         if group is None or group.subscription.id != moved.subscription:
-            await self._renewing.look_at(partition.queue.config.number)
+            await self._reloader.look_at(partition.queue.config.number)
             group = partition.queue.groups.get(moved.group)
         if group is not None and group.subscription.id == moved.subscription:
-            self._registry.hear(group, partition, moved.state, own=moved.own)
+            self._registry.apply_consumer(group, partition, moved.state, own=moved.own)
             if moved.state.lease and not moved.own and not self._loader.loaded:
                 self._lease_table.announced.add(moved.state.lease.id)
 

@@ -1,7 +1,7 @@
-"""Reading again what the store knows of a queue, where that may be more than is known here.
+"""Reads a queue again when events were missed.
 
-While it is read this server goes on. So only what was known before is taken for gone if it is not
-found, and what was dropped meanwhile stays dropped if it is.
+The server goes on meanwhile. So only what was known before counts as deleted if it is not found,
+and what was deleted meanwhile stays deleted if it is found.
 """
 
 from collections.abc import Sequence
@@ -38,13 +38,13 @@ class StateReloader:
         await self._look_at_groups(known)
         return known
 
-    async def renew(self, number: int) -> None:
+    async def reload(self, number: int) -> None:
         """Read all of a queue again."""
         queue = await self.look_at(number)
         if queue is None:
             return
         before = list(queue.partitions.values())
-        stored = await self._renew_pages(queue, list(queue.groups))
+        stored = await self._reload_pages(queue, list(queue.groups))
         if not self._registry.is_known(queue):
             return
         async for partition in yielding(before):
@@ -52,11 +52,11 @@ class StateReloader:
                 self._registry.drop_partition(partition)
         self._registry.refresh_queue(queue)
 
-    async def renew_all(self) -> None:
+    async def reload_all(self) -> None:
         numbers = {queue.number for queue in await self._store.queues()}
         known = {queue.config.number for queue in self._registry.queues.values()}
         for number in numbers | known:
-            await self.renew(number)
+            await self.reload(number)
 
     async def add(self, partition: Partition) -> None:
         """A partition that another server made."""
@@ -79,26 +79,26 @@ class StateReloader:
         for subscription in new:
             await self._loader.load_group(queue, subscription)
 
-    async def _renew_pages(self, queue: QueueState, groups: Sequence[str]) -> set[int]:
+    async def _reload_pages(self, queue: QueueState, groups: Sequence[str]) -> set[int]:
         """Read the partitions of a queue, with the states of groups; return their numbers."""
         numbers: set[int] = set()
         last: Partition | None = None
         while self._registry.is_known(queue):
             found = await self._store.partitions(queue.config.number, after=last, limit=PAGE)
             page = list(found)
-            await self._renew_page(queue, page, groups)
+            await self._reload_page(queue, page, groups)
             numbers.update(each.number for each in page)
             if len(page) < PAGE:
                 break
             last = page[-1]
         return numbers
 
-    async def _renew_page(
+    async def _reload_page(
         self, queue: QueueState, page: Sequence[Partition], groups: Sequence[str]
     ) -> None:
         numbers = [each.number for each in page]
-        renewed = [queue.groups[name] for name in groups if name in queue.groups]
-        before = [(group, n) for group in renewed for n in numbers if n in group.consumers]
+        reloaded = [queue.groups[name] for name in groups if name in queue.groups]
+        before = [(group, n) for group in reloaded for n in numbers if n in group.consumers]
         states = {
             (number, name): state
             for number, name, state in await self._store.consumers(queue.config.number, numbers)
@@ -114,7 +114,7 @@ class StateReloader:
         for (number, name), state in states.items():
             partition, found = self._registry.partitions.get(number), queue.groups.get(name)
             if partition is not None and found is not None:
-                self._registry.hear(found, partition, state, own=False)
+                self._registry.apply_consumer(found, partition, state, own=False)
 
 
 def _is(group: GroupState, subscription: Subscription | None) -> bool:

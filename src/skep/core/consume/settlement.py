@@ -5,104 +5,15 @@ from random import Random
 
 from msgspec.structs import replace
 
-from skep.core.produce.push_preparation import PreparedPush
+from skep.core.consume.change_builder import ChangeBuilder
 from skep.core.rules import ack, lease as leases
 from skep.core.state.lease_table import LeasedPartition, LeaseTable
-from skep.core.state.queue_state import GroupState, Link, PartitionState
 from skep.core.state.state_loader import StateLoader
 from skep.errors import Invalid, LeaseLost
 from skep.model.address import MAX_OFFSET, MAX_PARTITION
-from skep.model.change import (
-    Capacity,
-    Change,
-    EntryUpdate,
-    EntryVersion,
-    GiveUp,
-    IdempotencyKey,
-    QueueVersion,
-)
-from skep.model.consumer import Consumer, Failure
 from skep.model.name import Instant, LeaseId, check_count, check_text, to_datetime
 from skep.model.operation import STATUSES, Settlement, Verdict
 from skep.store.protocol import Store
-
-
-class ChangeBuilder:
-    """A change in the making: what several operations do to the same state adds up."""
-
-    def __init__(self) -> None:
-        self.pushes: list[PreparedPush] = []
-        self.dead_letters: list[GiveUp] = []
-        self.entries: list[EntryUpdate] = []
-        self._states: dict[tuple[GroupState, PartitionState], Consumer] = {}
-        self._leases: dict[tuple[GroupState, PartitionState], LeaseId] = {}
-        self._links: list[tuple[GroupState, PartitionState, Link]] = []
-
-    def consumer(self, group: GroupState, partition: PartitionState) -> Consumer:
-        """The state as this plan leaves it so far, on top of what is on its way to the store."""
-        return self._states.get((group, partition)) or group.latest(partition)
-
-    def touches(self, group: GroupState, partition: PartitionState) -> bool:
-        return (group, partition) in self._states
-
-    def put(self, held: LeasedPartition, state: Consumer, lease: LeaseId) -> None:
-        """Replace the state of what a lease holds."""
-        self._states[held] = state
-        self._leases[held] = lease
-
-    def give_up(self, group: GroupState, partition: PartitionState, dead: list[Failure]) -> None:
-        if not dead:
-            return
-        attempts = group.latest(partition).attempt
-        self.dead_letters += (
-            group.give_up(partition, failure.offset, error=failure.error, attempts=attempts)
-            for failure in dead
-        )
-
-    def submit(
-        self, key: IdempotencyKey | None = None, based_on: tuple[EntryVersion, ...] = ()
-    ) -> Change:
-        """The change, about to go to the store; the next plan builds on its states."""
-        updates = []
-        queues: set[QueueVersion] = set()
-        for held, state in self._states.items():
-            group, partition = held
-            update = group.update(
-                partition,
-                state,
-                expected=group.latest(partition).revision,
-                lease=self._leases[held],
-            )
-            updates.append(update)
-            self._links.append((group, partition, group.submit(partition, update.state)))
-            queues.update(group.queue.versions)
-        for push in self.pushes:
-            queues.update(push.queues)
-        return Change(
-            appends=tuple([append for push in self.pushes for append in push.appends]),
-            consumers=tuple(updates),
-            dead_letters=tuple(self.dead_letters),
-            entries=tuple(self.entries),
-            key=key,
-            queues=tuple(queues),
-            based_on=based_on,
-            capacity=self._capacity() if self.pushes else (),
-        )
-
-    def _capacity(self) -> tuple[Capacity, ...]:
-        """What the pushes need together, by queue."""
-        needed: dict[int, Capacity] = {}
-        for push in self.pushes:
-            for each in push.capacity:
-                known = needed.get(each.queue, each._replace(messages=0))
-                messages, total = known.messages + each.messages, min(known.total, each.total)
-                needed[each.queue] = Capacity(each.queue, messages, total)
-        return tuple(needed.values())
-
-    def settle(self, applied: bool) -> None:
-        """The change was applied, or it was refused, with all that is built on it."""
-        for group, partition, link in self._links:
-            group.settle(partition, link, applied=applied)
 
 
 class Settler:
@@ -116,25 +27,27 @@ class Settler:
         self._random = random
 
     def settle(
-        self, plan: ChangeBuilder, lease_id: LeaseId, verdicts: Sequence[Verdict] | None
+        self, builder: ChangeBuilder, lease_id: LeaseId, verdicts: Sequence[Verdict] | None
     ) -> Settlement:
         """Settle messages of a lease; all that it still holds as completed if none are named.
 
         What the lease has settled before, or is about to, stays as it was settled then.
         """
         by_partition = None if verdicts is None else _sort(verdicts)
-        held = self._held(plan, lease_id, by_partition)
-        now, luck = self._clock.now(), self._random.random()
+        held = self._held(builder, lease_id, by_partition)
+        now, jitter = self._clock.now(), self._random.random()
         settled: list[ack.Settled] = []
         for group, partition in held:
-            consumer = plan.consumer(group, partition)
+            consumer = builder.consumer(group, partition)
             if by_partition is None:
                 done = ack.complete_all(consumer, now=now)
             else:
                 options = group.queue.config.options
                 some = by_partition[partition.number]
                 try:
-                    done = ack.settle(consumer, some.values(), options=options, now=now, luck=luck)
+                    done = ack.settle(
+                        consumer, some.values(), options=options, now=now, jitter=jitter
+                    )
                 except Invalid as error:
                     raise error.moved(_places(some)) from None
             if done.state.cursor >= partition.end and not self._store.has_peers:
@@ -143,8 +56,8 @@ class Settler:
                 done.state = replace(done.state, oldest_at=now)
             # What is no longer kept cannot be looked at, or delivered again.
             done.dead = [failure for failure in done.dead if failure.offset >= partition.start]
-            plan.put((group, partition), done.state, lease_id)
-            plan.give_up(group, partition, done.dead)
+            builder.put((group, partition), done.state, lease_id)
+            builder.give_up(group, partition, done.dead)
             settled.append(done)
         retries = [done.retry_at for done in settled if done.retry_at is not None]
         return Settlement(
@@ -155,7 +68,7 @@ class Settler:
                 for failure in done.dead
             ),
             retry_at=to_datetime(min(retries)) if retries else None,
-            released=not self._alive(plan, lease_id),
+            released=not self._alive(builder, lease_id),
         )
 
     def is_known(self, lease_id: LeaseId) -> bool:
@@ -177,38 +90,38 @@ class Settler:
         return self._loader.loaded or lease_id in self._lease_table.announced
 
     def _held(
-        self, plan: ChangeBuilder, lease_id: LeaseId, only: Collection[int] | None
+        self, builder: ChangeBuilder, lease_id: LeaseId, only: Collection[int] | None
     ) -> list[LeasedPartition]:
         """What a lease holds when the acks on their way are done, all or ``only`` a part of it."""
         places = self._lease_table.live(lease_id, only)
-        alive = self._alive(plan, lease_id)
+        alive = self._alive(builder, lease_id)
         if not alive:
             raise LeaseLost(lease_id)
         return [place for place in places if place in alive]
 
-    def _alive(self, plan: ChangeBuilder, lease_id: LeaseId) -> set[LeasedPartition]:
+    def _alive(self, builder: ChangeBuilder, lease_id: LeaseId) -> set[LeasedPartition]:
         now = self._clock.now()
         return {
             place
             for place in self._lease_table.partitions_of(lease_id)
-            if leases.is_live(plan.consumer(*place), lease_id, now)
+            if leases.is_live(builder.consumer(*place), lease_id, now)
         }
 
-    def extend(self, plan: ChangeBuilder, lease_id: LeaseId, seconds: int) -> Instant:
+    def extend(self, builder: ChangeBuilder, lease_id: LeaseId, seconds: int) -> Instant:
         """Keep a lease for at least ``seconds`` from now; return when it ends.
 
-        What the same plan has settled before is not held any more, and is left alone. A lease
+        What the same builder has settled before is not held any more, and is left alone. A lease
         that an ack on its way to the store has ended is lost.
         """
         now = self._clock.now()
         ends: list[Instant] = []
         held = self._lease_table.live(lease_id)
         for group, partition in held:
-            state = leases.extend(plan.consumer(group, partition), seconds=seconds, now=now)
+            state = leases.extend(builder.consumer(group, partition), seconds=seconds, now=now)
             if state.lease is not None:
-                plan.put((group, partition), state, lease_id)
+                builder.put((group, partition), state, lease_id)
                 ends.append(state.lease.expires_at)
-        if not ends and not any(plan.touches(*place) for place in held):
+        if not ends and not any(builder.touches(*place) for place in held):
             raise LeaseLost(lease_id)
         return min(ends, default=now)
 

@@ -56,7 +56,7 @@ class Subscriptions:
         self._registering = KeyedLocks[tuple[int, str]]()
 
     def find(self, queue: QueueState, name: str) -> GroupState | None:
-        """The group, if its first contact with the queue is over."""
+        """The group, if its first contact with the queue is complete."""
         known = queue.groups.get(name)
         return None if known is None or known.starting else known
 

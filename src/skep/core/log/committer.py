@@ -12,7 +12,7 @@ from skep.store.protocol import Store
 
 ROUND_BYTES = 4 << 20
 ROUND_CHANGES = 1000
-"""What one commit takes at most, so that nobody waits long for somebody else's bytes."""
+"""The limits of one commit, so that a small change does not wait long for large ones."""
 
 RETRY_AFTER = 1.0
 
@@ -27,8 +27,8 @@ class _Submission(msgspec.Struct, gc=False):
 class Committer:
     """Changes that arrive while a commit is under way go into the next one.
 
-    An idle committer flushes at once. What waits is bounded in bytes: past that a caller is
-    told to come back, so that a slow store does not turn into memory.
+    An idle committer flushes at once. What waits is bounded in bytes: beyond that, callers are
+    rejected as overloaded, so that a slow store does not fill the memory.
 
     Each of ``on_commit`` is called with every commit, in order, before any caller resumes, and then
     ``explain``, so that a caller that was refused because of another server knows what that did.
@@ -144,8 +144,8 @@ class Committer:
             if submission.settled:
                 submission.settled(False)
         if isinstance(error, SkepError):
-            # Its traceback leads to the round, and the round to every payload and back: a circle
-            # that is kept until somebody looks for circles, while ever more calls fail.
+            # Its traceback refers to the round, and the round to every payload and back: a cycle
+            # that would be kept until the garbage collector runs, while ever more calls fail.
             error.with_traceback(None)
         for submission in taken:
             if not submission.outcome.done():

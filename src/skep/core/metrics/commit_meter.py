@@ -1,4 +1,4 @@
-"""From commits to counters: what a commit did is what has happened."""
+"""Counts what commits did: messages, operations, latencies."""
 
 from collections.abc import Mapping, Sequence
 
@@ -36,7 +36,7 @@ class CommitMeter:
         self._tallies: dict[int, Tally] = {}
         """Where this commit counts, by queue."""
         self.letters: dict[int, int] = {}
-        """How many dead letters queues have, by number, as far as somebody has counted."""
+        """Dead letters by queue number, of the queues that were counted."""
         self.letter_changes = 0
         """How often any of these has changed."""
 
@@ -111,7 +111,7 @@ class CommitMeter:
     ) -> None:
         """Count how long the messages took that an ack completed.
 
-        Whoever did not hand them out does not know how old they are, and leaves them out.
+        Only the server that delivered them knows how old they are; others do not count them.
         """
         if before.lease is None:
             return
@@ -128,7 +128,7 @@ class CommitMeter:
         self.letter_changes += 1
 
     def _tally(self, queue: int, partition: int) -> Tally | None:
-        """Where to count what happens in a partition; None if it is gone."""
+        """Where to count what happens in a partition; None if it was deleted."""
         tally = self._tallies.get(queue)
         if tally is None:
             known = self._registry.partitions.get(partition)
@@ -139,7 +139,7 @@ class CommitMeter:
 
     def _tally_of(self, partition: PartitionState) -> Tally | None:
         name = partition.queue.config.name
-        # What lies aside counts when it enters its own queue.
+        # A buffered message counts when it enters its own queue.
         return None if name.startswith(RESERVED) else self.metrics.of(name)
 
 

@@ -70,7 +70,7 @@ class QueueCounters:
     def series(
         self, sees: QueueFilter, start: Instant, stop: Instant, *, minutes: int
     ) -> list[Bucket]:
-        """Buckets of so many minutes between two instants, as far back as anything is known."""
+        """Buckets of ``minutes`` minutes between two instants, as far back as there are counts."""
         width = minutes * MINUTE
         start = max(start, self._known_since())
         stop = min(stop, self._clock.now())
@@ -113,7 +113,7 @@ class QueueCounters:
         return _sum(bucket.tally for bucket in buckets), max(1.0, (now - start) / SECOND)
 
     def keep_only(self, queues: Collection[str]) -> None:
-        """Forget queues that are gone, once they are the greater part of what is counted."""
+        """Forget deleted queues, once they are the larger part of what is counted."""
         if len(self._before) > 2 * len(queues) + 1000:
             self._before = {name: t for name, t in self._before.items() if name in queues}
 

@@ -1,4 +1,4 @@
-"""Latencies that last: every server keeps each minute that is over as an entry of the store.
+"""Latencies that are kept: every server stores each finished minute as an entry.
 
 A server that is killed loses what it had not kept: a minute, and some seconds, at most.
 """
@@ -22,7 +22,7 @@ from skep.store.protocol import Store
 SPACE = "latencies"
 KEEP = 7 * 24 * 3600 * SECOND
 LOOK_SECONDS = 5.0
-"""How long a minute that is over waits at most until it is kept."""
+"""The longest time until a finished minute is stored."""
 _DIGITS = 12
 _PAGE = 20
 _STEP = 10

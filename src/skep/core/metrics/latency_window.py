@@ -12,7 +12,7 @@ from skep.model.name import Instant
 from skep.store.clock import Clock
 
 MAX_SKETCHES = 5_000
-"""Groups of a queue that are told apart in a minute."""
+"""Groups of a queue that are counted separately in a minute."""
 
 MAX_MINUTES = 60
 """Minutes that wait for a store that cannot be written."""

@@ -2,8 +2,8 @@
 
 Rows of the outbox are read in the order of their numbers, as far as they are committed, appended as
 any push is, and deleted by the commit that appends them. If that fails they are still there; if
-another server was faster they are gone, and the change is refused. So each is appended once,
-whoever dies, and one server at a time does it only to spare the others the work.
+another server was faster they are deleted, and the change is refused. So each is appended once,
+also if a server crashes; one server at a time does it only to spare the others the work.
 """
 
 import asyncio
@@ -116,7 +116,7 @@ class Outbox:
         return sum(moved)
 
     async def _refuse(self, row: Enqueued) -> bool:
-        """Put a row aside that no broker would take, lest it hold up those behind it."""
+        """Reject a row that no broker accepts, so that it does not block those behind it."""
         reason = self._refusal(row)
         if reason is None:
             return False

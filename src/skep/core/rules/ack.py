@@ -46,7 +46,7 @@ def settle(
     *,
     options: QueueOptions,
     now: Instant,
-    luck: float,
+    jitter: float,
 ) -> Settled:
     """Apply verdicts on messages of the run to a state whose lease is live."""
     lease = consumer.lease
@@ -82,7 +82,7 @@ def settle(
     if failures and not any(
         offset not in failures for offset in ranges.missing(acked, state.cursor, state.run_end)
     ):
-        _fail(settled, options, now, luck)
+        _fail(settled, options, now, jitter)
     _advance(settled)
     return settled
 
@@ -139,10 +139,10 @@ def _sort(
     return completed, failed, dead, give_back
 
 
-def _fail(settled: Settled, options: QueueOptions, now: Instant, luck: float) -> None:
-    """The whole of what was delivered failed: try again later, or give all of it up."""
+def _fail(settled: Settled, options: QueueOptions, now: Instant, jitter: float) -> None:
+    """The whole delivery failed: retry it later, or dead-letter all of it."""
     state = settled.state
-    settled.retry_at = retry_at(options, retries=state.retries, now=now, luck=luck)
+    settled.retry_at = retry_at(options, retries=state.retries, now=now, jitter=jitter)
     if settled.retry_at is None:
         settled.dead += state.failed
         lost = ranges.from_offsets(failure.offset for failure in state.failed)
@@ -154,7 +154,7 @@ def _fail(settled: Settled, options: QueueOptions, now: Instant, luck: float) ->
 
 
 def _advance(settled: Settled) -> None:
-    """Move the cursor over what is contiguous; at the end of the run the lease is over."""
+    """Move the cursor over what is contiguous; the lease ends with the run."""
     state = settled.state
     cursor, acked = ranges.advance(state.cursor, state.acked)
     if cursor < state.run_end:

@@ -31,7 +31,7 @@ def due_at(
 
 
 def visible(options: QueueOptions, segments: list[Segment], now: Instant) -> list[Segment]:
-    """The first segments whose delay is over, up to the first whose is not: order comes first."""
+    """The leading segments whose delay has passed: order is kept, so the first other ends them."""
     if not options.delayed_processing:
         return segments
     newest = now - options.delayed_processing * SECOND

@@ -101,7 +101,7 @@ def seek(consumer: Consumer, cursor: Offset, *, oldest_at: Instant) -> Consumer:
 
 
 def from_start(consumer: Consumer, start: Offset) -> Consumer:
-    """The state seen by a partition that no longer keeps what lies before ``start``."""
+    """The state as of a partition that no longer keeps the offsets before ``start``."""
     if consumer.cursor >= start:
         return consumer
     cursor, acked = ranges.advance(start, consumer.acked)
@@ -118,7 +118,7 @@ def missed(consumer: Consumer, start: Offset) -> int:
 
 
 def bounded(consumer: Consumer, options: QueueOptions, now: Instant) -> Consumer:
-    """The state as it may be after the wall clock was set back while nobody served the store.
+    """The state after the wall clock was set back while no server used the store.
 
     A lease lasts no longer than it was granted for, a retry waits no longer than its delay,
     both counted from now.

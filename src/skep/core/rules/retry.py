@@ -10,14 +10,14 @@ JITTER = 0.2
 """A delay is stretched by up to this part, so that consumers that failed together part ways."""
 
 
-def retry_at(options: QueueOptions, *, retries: int, now: Instant, luck: float) -> Instant | None:
+def retry_at(options: QueueOptions, *, retries: int, now: Instant, jitter: float) -> Instant | None:
     """The instant of the next delivery after ``retries`` earlier failures; None to give up.
 
-    ``luck``, from 0 to 1, decides the jitter.
+    ``jitter`` is from 0 to 1.
     """
     if retries >= options.retry_limit:
         return None
-    return now + _delay(options, retries, luck)
+    return now + _delay(options, retries, jitter)
 
 
 def latest_retry_at(options: QueueOptions, *, retries: int, now: Instant) -> Instant:
@@ -25,9 +25,9 @@ def latest_retry_at(options: QueueOptions, *, retries: int, now: Instant) -> Ins
     return now + _delay(options, max(0, retries - 1), 1)
 
 
-def _delay(options: QueueOptions, retries: int, luck: float) -> int:
+def _delay(options: QueueOptions, retries: int, jitter: float) -> int:
     first = options.retry_delay * MILLISECOND
-    stretch = 1 + JITTER * luck
+    stretch = 1 + JITTER * jitter
     if first > MAX_DELAY:
         return int(first * stretch)
     # The exponent is capped before the product: 2 ** 64 seconds are no use to anyone.

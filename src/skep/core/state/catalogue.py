@@ -71,7 +71,7 @@ class Catalogue:
             return queue
 
     async def ensure_partitions(self, queue: QueueState, names: Iterable[str]) -> bool:
-        """Create the partitions of a queue that it has not; False if the queue is gone."""
+        """Create the missing partitions of a queue; False if the queue was deleted."""
         missing = [name for name in names if name not in queue.partitions]
         if missing:
             with self._quotas.reserve("partitions", queue.config.name, missing):
@@ -96,7 +96,7 @@ class Catalogue:
     async def add_first_contact(
         self, queue: QueueState, subscription: Subscription, seeds: Sequence[StoredConsumer]
     ) -> bool:
-        """Register a group with these cursors; False if it is, or if the queue is gone."""
+        """Register a group with these cursors; False if it exists, or if the queue was deleted."""
         if not await self._store.subscribe(subscription, seeds):
             return False
         async with self._loader.loading:
@@ -113,7 +113,7 @@ class Catalogue:
         return True
 
     async def truncate(self, partition: PartitionState, before: Offset, kind: str) -> int:
-        """Remove what lies before an offset, a step of it; returns how many messages."""
+        """Remove a step of what is before an offset; returns how many messages."""
         return await run_to_completion(self._truncate(partition, before, kind))
 
     async def _truncate(self, partition: PartitionState, before: Offset, kind: str) -> int:
@@ -161,7 +161,7 @@ class Catalogue:
         await run_to_completion(self._forget_group(group))
 
     async def _forget_group(self, group: GroupState) -> None:
-        # If it cannot be deleted, nothing has changed: retention goes on waiting for it.
+        # If it cannot be deleted, nothing has changed: retention still waits for it.
         await self._store.delete_group(group.queue.config.number, group.name)
         if not group.removed:
             self._registry.drop_group(group)

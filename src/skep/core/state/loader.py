@@ -115,7 +115,7 @@ class Loader(Generic[T, P]):
         self._wake(item)
 
     def _wake(self, item: T, error: Exception | None = None) -> None:
-        """Answer everyone who waits for something."""
+        """Resolve every request that waits for an item."""
         waited = self._loaded.pop(item, None)
         if waited is None:
             return
@@ -123,7 +123,7 @@ class Loader(Generic[T, P]):
             waited.set_result(None)
         else:
             waited.set_exception(error)
-            # Whoever waited may have gone: then nobody else asks for it.
+            # The request may have been cancelled: then no other retrieves the error.
             waited.exception()
 
 

@@ -1,4 +1,4 @@
-"""What became of messages. Pure: from the states of groups, without a store."""
+"""The status of messages, computed from the states of groups."""
 
 from collections.abc import Collection
 
@@ -21,14 +21,14 @@ def is_held(consumer: Consumer, offset: Offset, now: Instant) -> bool:
 
 
 def status_for(consumer: Consumer, offset: Offset, now: Instant) -> MessageStatus:
-    """What became of a message for one group, dead letters aside."""
+    """The status of a message for one group, without regard to dead letters."""
     if is_done(consumer, offset):
         return "completed"
     return "processing" if is_held(consumer, offset, now) else "pending"
 
 
 def status_of(each: Collection[MessageStatus]) -> MessageStatus:
-    """What became of a message for all groups together."""
+    """The status of a message for all groups together."""
     if "dead_letter" in each:
         return "dead_letter"
     if each and all(status == "completed" for status in each):

@@ -28,6 +28,6 @@ class PartitionCreator:
     async def _bear(self, queue: QueueState, wanted: dict[str, None]) -> None:
         number = queue.config.number
         async with self._making.of(number):
-            # Who comes from now on is for the next time.
+            # Requests from now on are for the next flush.
             del self._gathering[number]
             await self._make(queue, list(wanted))

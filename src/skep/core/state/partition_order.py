@@ -1,6 +1,6 @@
 """The partitions of a queue in the order of their numbers, on which all servers agree.
 
-Each server knows them in the order in which it heard of them, which is nearly that of numbers.
+Each server knows them in the order in which it learned of them, which is nearly that of numbers.
 """
 
 from heapq import merge

@@ -154,7 +154,7 @@ class GroupState:
     def stored(self, partition: PartitionState) -> Consumer:
         """The state as it is stored; where there is none yet the group starts at the beginning.
 
-        Its cursor may lie before the start of the partition. An update that delivers nothing
+        Its cursor may be before the start of the partition. An update that delivers nothing
         leaves it there, so that the next delivery reports all that was removed unread.
         """
         known = self.consumers.get(partition.number)
@@ -233,10 +233,10 @@ class GroupState:
     def follow(
         self, partition: PartitionState, before: Offset, start: Offset, floor: Instant
     ) -> None:
-        """A partition has grown from ``before`` on: that counts, and has an age for who read all.
+        """Count what was appended to a partition from ``before`` on, and note its age.
 
-        It is exact if the group goes on at ``start`` or behind it. What lies before that is not
-        older than ``floor``.
+        The age is exact if the group continues at ``start`` or after it. What is before that is
+        not older than ``floor``.
         """
         self.backlog += partition.end - before
         known = self.consumers.get(partition.number)
@@ -322,7 +322,7 @@ class QueueState:
         self.listed = None
 
     def release(self) -> None:
-        """Let the totals go: the garbage collector does not see the partitions in them."""
+        """Release the totals: the garbage collector does not see the partitions in them."""
         self._unlist()
         self.changed = set()
         self.totals = QueueTotals()

@@ -1,6 +1,6 @@
 """Quotas: how many queues, partitions, groups, readers and staged bytes a principal may have.
 
-They are counted where they are: in the queues that the principal may use, whoever created them.
+They are counted in the queues that the principal may use, also if another created them.
 So nothing is stored for it, and what is deleted no longer counts (docs/adr/0020).
 """
 
@@ -60,7 +60,7 @@ class QuotaHolder(Protocol):
 
 
 principal: ContextVar[QuotaHolder | None] = ContextVar("principal", default=None)
-"""Who makes the current request. What the broker does by itself is for nobody, without limits."""
+"""The caller of the current request. None for what the broker does by itself, without limits."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The queues as this process knows them."""
+"""The queues, partitions and groups that this process knows: find them, apply commits."""
 
 import asyncio
 from collections import deque
@@ -30,10 +30,10 @@ _SKEW = SECOND
 
 
 class Registry:
-    """Finds queues, partitions and groups; who waits for one hears of what happens to it.
+    """Finds queues, partitions and groups, and wakes requests that wait for a change of one.
 
-    ``follow`` is told of every commit of this process, ``hear`` and its neighbours of what others
-    stored.
+    ``apply`` is called with every commit of this process, ``apply_consumer`` and ``adopt`` with
+    what other servers stored.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Registry:
         self.closed = False
         self._clock = clock
         self.dropped: deque[int | str] = deque(maxlen=1000)
-        """Numbers of queues and ids of subscriptions that are gone, whatever was read before."""
+        """Numbers of deleted queues and ids of deleted subscriptions; reads may be older."""
         self._freeing: set[asyncio.Task[None]] = set()
         self.queues: dict[str, QueueState] = {}
         self.by_number: dict[int, QueueState] = {}
@@ -56,7 +56,7 @@ class Registry:
         self._refresher = Refresher(self.scheduler.refresh, self.wake_group)
 
     def close(self) -> None:
-        """Let everybody who waits go home empty-handed, and nobody come in."""
+        """Reject further requests, and return every waiting long poll empty."""
         self.closed = True
         self.scheduler.close()
         self._waiters.close()
@@ -161,13 +161,13 @@ class Registry:
         self.dismantle(queue)
 
     def hide_queue(self, queue: QueueState) -> None:
-        """Let nobody find a queue, by its name or its number."""
+        """Make a queue unknown, by its name and by its number."""
         del self.queues[queue.config.name]
         del self.by_number[queue.config.number]
         self.dropped.append(queue.config.number)
 
     def undrop(self, identity: int | str) -> None:
-        """What could not be deleted is still there; many others may have gone since."""
+        """What could not be deleted exists; many others may have been deleted since."""
         with suppress(ValueError):
             self.dropped.remove(identity)
 
@@ -194,7 +194,7 @@ class Registry:
         task.add_done_callback(self._freeing.discard)
 
     async def _free(self, queue: QueueState, groups: list[GroupState]) -> None:
-        """Piece by piece: freed at once, a million partitions would hold everybody up."""
+        """In slices: freeing a million partitions at once would block the event loop."""
         queue.release()
         async for _ in yielding(iter(queue.partitions.__len__, 0)):
             _, partition = queue.partitions.popitem()
@@ -214,7 +214,7 @@ class Registry:
         self.announce(self.merge(queue, stored))
 
     def announce(self, partition: PartitionState) -> None:
-        """Let everyone who waits for a partition look at it."""
+        """Wake the requests that wait for a partition."""
         queue = partition.queue
         self._wake_readers(queue)
         for group in queue.groups.values():
@@ -275,10 +275,10 @@ class Registry:
         async for _ in yielding(iter(group.totals.waiting.__len__, 0)):
             group.totals.waiting.popitem()
 
-    def hear(
+    def apply_consumer(
         self, group: GroupState, partition: PartitionState, state: Consumer, *, own: bool
     ) -> None:
-        """Take a state over that is stored, if it is newer than what is known."""
+        """Apply a state that is stored, if it is newer than the known one."""
         if self.take_over(group, partition, self.bounded(group, state), own=own):
             self.scheduler.refresh(group, partition)
 
@@ -300,7 +300,7 @@ class Registry:
         return state
 
     def forget_consumer(self, group: GroupState, partition: PartitionState) -> None:
-        """A state is not there any more: the group begins anew in the partition."""
+        """A state was deleted: the group starts again at the beginning of the partition."""
         state = group.consumers.get(partition.number)
         if state is None:
             return
@@ -309,23 +309,23 @@ class Registry:
         group.put(partition, Consumer(cursor=partition.start, oldest_at=partition.first_at))
         del group.consumers[partition.number]
 
-    # Following the log.
+    # Applying commits.
 
     def apply(self, changes: list[Change], commit: Commit) -> None:
         for segment in commit.segments:
             partition = self.partitions.get(segment.partition)
             if partition is not None:
                 self._cache.append(segment)
-                # Another server may have told of what it put behind it already.
+                # An event may have announced what another server appended behind it.
                 if segment.end > partition.end:
                     partition.grow(segment.end, segment.created_at, start=segment.start)
                 self.refresh_grown(partition)
         for change, outcome in zip(changes, commit.outcomes, strict=True):
             if isinstance(outcome, Applied) and not outcome.repeated:
-                self._follow_consumers(change)
+                self._apply_consumers(change)
 
     def wake_group(self, group: GroupState) -> None:
-        """Everything is known of a group: who waits for it gets an answer."""
+        """Everything is known of a group: wake the requests that wait for it."""
         self._waiters.wake_group(group.queue.config.number, group.name)
 
     def refresh_grown(self, partition: PartitionState) -> None:
@@ -354,7 +354,7 @@ class Registry:
         group.consumers[partition.number] = replace(known, **hints)
         group.queue.changed.add(partition)
 
-    def _follow_consumers(self, change: Change) -> None:
+    def _apply_consumers(self, change: Change) -> None:
         for update in change.consumers:
             partition = self.partitions.get(update.partition)
             group = partition and partition.queue.groups.get(update.group)
@@ -365,7 +365,7 @@ class Registry:
     def _put(
         self, group: GroupState, partition: PartitionState, state: Consumer, *, own: bool
     ) -> None:
-        """Replace a state. If that ends a lease, it was its ``own`` holder or somebody else."""
+        """Replace a state, on behalf of the holder of its lease (``own``) or of another."""
         before = group.consumers.get(partition.number)
         self._lease_table.apply((group, partition), before, state, own=own)
         group.put(partition, state)

@@ -12,7 +12,7 @@ from skep.model.name import Instant
 from skep.store.clock import Clock, Timer
 
 _SLACK = 100
-"""Timers that may lie dead in the heap besides as many as there are live ones."""
+"""Cancelled timers that the heap may contain beyond the number of live ones."""
 
 
 class Scheduler:
@@ -69,7 +69,7 @@ class Scheduler:
         return None if number is None else self._partitions.get(number)
 
     def forget(self, group: GroupState) -> None:
-        """Nothing is ever ready again for a group that was removed; who waits looks again."""
+        """Drop a group that was removed, and wake the requests that wait for it."""
         group.removed = True
         self._waiting.wake_group(group.queue.config.number, group.name)
         self._armed -= len(group.armed)
@@ -111,7 +111,7 @@ class Scheduler:
         self._waiting.wake((*place, number), pass_on) or self._waiting.wake(place, pass_on)
 
     def _pass_on(self, group: GroupState, number: int) -> None:
-        """Wake somebody else if who was woken for a partition has gone without it."""
+        """Wake another request if the one that was woken for a partition did not take it."""
         if number in group.ready:
             self._wake(group, number)
 

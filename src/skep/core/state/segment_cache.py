@@ -1,4 +1,4 @@
-"""Recent segments, immutable and bounded in bytes: who keeps up never touches the store."""
+"""Recent segments, bounded in bytes: consumers that keep up never read from the store."""
 
 import bisect
 from collections import OrderedDict
@@ -14,9 +14,9 @@ the objects it came in; what was read is one buffer."""
 
 
 class SegmentCache:
-    """The newest segments of each partition, and the ones read last by who is behind.
+    """The newest segments of each partition, and those that slower consumers read last.
 
-    What retention removes stays until it is pushed out: nobody asks for it any more.
+    What retention removes stays until it is evicted: no cursor points there any more.
     """
 
     def __init__(self, capacity: int) -> None:

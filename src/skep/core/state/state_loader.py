@@ -44,7 +44,7 @@ class StateLoader:
         """
         before = self._registry.queues.get(config.name)
         if before is not None:
-            # It had the same name, and another number: it is gone.
+            # A queue of the same name with another number was deleted.
             self._registry.drop_queue(before)
         queue = self._registry.add_queue(config)
         queue.loaded = False

@@ -97,7 +97,7 @@ def _count(queue: QueueState, partition: PartitionState, now: Instant) -> None:
 
 
 def _has_nothing(queue: QueueState, partition: PartitionState) -> bool:
-    """Whether a partition is gone, or every group has read it and no lease is on it."""
+    """Whether a partition was deleted, or every group has read it and no lease is on it."""
     number, end = partition.number, partition.end
     for group in queue.groups.values():
         state = group.consumers.get(number)

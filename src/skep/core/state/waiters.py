@@ -43,7 +43,7 @@ class Waiter:
         return True
 
     def pass_on(self) -> None:
-        """Wake another waiter for the same reason, unless the reason is gone."""
+        """Wake another waiter for the same reason, unless it no longer holds."""
         if self._pass_on:
             pass_on, self._pass_on = self._pass_on, None
             pass_on()

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from skep.core.aio import Backoff, KeyedLocks, run_to_completion
 from skep.core.cluster.maintenance_mode import NORMAL_PUSH, MaintenanceMode
 from skep.core.cluster.peer_sync import PeerSync
-from skep.core.consume.settlement import ChangeBuilder, Settler
+from skep.core.consume.change_builder import ChangeBuilder
+from skep.core.consume.settlement import Settler
 from skep.core.limits import Limits
 from skep.core.log.committer import Committer
 from skep.core.produce.push_batch import PushBatch
