@@ -22,13 +22,15 @@ import asyncpg
 from pyspark.sql.datasource import InputPartition
 from tests.faults.database import Cluster
 
-import pyspark_skep
 import skep as embedded
 from benchmarks.door import process
 from benchmarks.payloads import ORDERS
 from benchmarks.report import Report, directory, parser
 from benchmarks.rows.drive import Rows, Seed
 from pyspark_skep import DefaultSource
+from pyspark_skep.column import project
+from pyspark_skep.options import parse_options
+from pyspark_skep.reader import BatchReader
 from skep import Client, Draft
 from skep.spark import session
 
@@ -103,7 +105,7 @@ def orders(spark: "SparkSession", url: str, schema: str | None = None) -> "DataF
 # What is beside it.
 
 
-class Tuples(pyspark_skep.BatchReader):
+class Tuples(BatchReader):
     """The same messages, but each as a tuple of Python, as sources without Arrow give them."""
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -117,8 +119,8 @@ class TuplesSource(DefaultSource):
         return "tuples"
 
     def reader(self, schema: "StructType") -> Tuples:
-        options = pyspark_skep.parse_options(self.options)
-        return Tuples(options, pyspark_skep.project(options, schema))
+        options = parse_options(self.options)
+        return Tuples(options, project(options, schema))
 
 
 def tuples(spark: "SparkSession", url: str) -> "DataFrame":

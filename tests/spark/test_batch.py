@@ -201,7 +201,7 @@ def test_a_view_in_sql_is_a_queue(spark: SparkSession, url: str, queue: str, pus
 
 
 def test_what_is_wrong_is_said_before_anything_is_read(load: Load) -> None:
-    with pytest.raises(PySparkException, match=r"is not known; did you mean 'startingOffsets'"):
+    with pytest.raises(PySparkException, match=r"is unknown; did you mean 'startingOffsets'"):
         load(startingOffset="latest")
     with pytest.raises(PySparkException, match="does not exist"):
         load(queue="no-such-queue").count()

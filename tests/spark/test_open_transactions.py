@@ -10,12 +10,15 @@ import asyncpg
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from pyspark_skep import Column, Options, Position, StreamReader
+from pyspark_skep.column import SourceColumn
+from pyspark_skep.options import Options
+from pyspark_skep.position import JournalPosition
+from pyspark_skep.stream import StreamReader
 from skep import Client, Draft
 from tests.databases import databases
 from tests.serving import ServerProcess
 
-PAYLOAD = (Column("payload"),)
+PAYLOAD = (SourceColumn("payload"),)
 PUSHES = 100
 WRITERS = 4
 
@@ -52,7 +55,7 @@ class Reading:
     def __init__(self, url: str) -> None:
         options = Options(url, queue=("a",), starting_offsets="earliest", max_offsets_per_trigger=7)
         self._reader = StreamReader(options, PAYLOAD)
-        self._at: Position = self._reader.initialOffset()
+        self._at: JournalPosition = self._reader.initialOffset()
         self.found: list[str] = []
 
     def step(self, *, everything: bool = False) -> None:

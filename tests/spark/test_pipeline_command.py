@@ -189,8 +189,8 @@ def test_times_have_units() -> None:
 
 
 def test_the_reason_is_found_in_what_spark_says() -> None:
-    ours = "[STREAM_FAILED] x\nTraceback\npyspark_skep.DataLost: messages are gone\n"
+    ours = "[STREAM_FAILED] x\nTraceback\npyspark_skep.errors.DataLost: messages were removed\n"
 
-    assert reason_of(RuntimeError(ours)) == "messages are gone"
+    assert reason_of(RuntimeError(ours)) == "messages were removed"
     assert reason_of(RuntimeError("\nfirst\nsecond")) == "first"
     assert reason_of(RuntimeError()) == "RuntimeError"

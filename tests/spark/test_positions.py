@@ -6,25 +6,22 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from pyspark_skep import (
-    DataLost,
-    Interrupted,
-    Options,
-    Piece,
-    Position,
+from pyspark_skep import DataLost, Interrupted
+from pyspark_skep.options import Options
+from pyspark_skep.plan import count_splits, pack, plan_splits
+from pyspark_skep.position import (
+    JournalPosition,
+    LaneSlice,
     check_position,
-    count_splits,
-    cut,
-    known_part,
-    pieces_between,
-    plan,
-    remaining,
+    clamp,
     rows_between,
-    up_to,
+    slices_between,
+    without_mismatches,
 )
+from pyspark_skep.reader import remaining
 
 
-def at(store: str = "s", number: int = 1, **queues: dict[str, int]) -> Position:
+def at(store: str = "s", number: int = 1, **queues: dict[str, int]) -> JournalPosition:
     places = {name: {"lanes": lanes, "number": number} for name, lanes in queues.items()}
     return {"queues": places, "store": store, "v": 1}
 
@@ -52,28 +49,30 @@ def test_what_is_not_a_position_is_refused(value: object) -> None:
 def test_between_two_positions_is_what_the_second_has_more() -> None:
     start, end = at(a={"0": 5}), at(a={"0": 7, "10": 2, "9": 1})
 
-    assert pieces_between(start, end, strict=True) == [
-        Piece("a", 1, 0, 5, 7),
-        Piece("a", 1, 9, 0, 1),
-        Piece("a", 1, 10, 0, 2),
+    assert slices_between(start, end, strict=True) == [
+        LaneSlice("a", 1, 0, 5, 7),
+        LaneSlice("a", 1, 9, 0, 1),
+        LaneSlice("a", 1, 10, 0, 2),
     ]
     assert rows_between(start, end) == 5
 
 
 def test_nothing_is_between_a_position_and_an_earlier_one() -> None:
-    assert pieces_between(at(a={"0": 5}), at(a={"0": 3}), strict=True) == []
+    assert slices_between(at(a={"0": 5}), at(a={"0": 3}), strict=True) == []
 
 
 def test_a_queue_that_appears_later_is_read_from_its_beginning() -> None:
-    assert pieces_between(at(), at(a={"0": 3}), strict=True) == [Piece("a", 1, 0, 0, 3)]
+    assert slices_between(at(), at(a={"0": 3}), strict=True) == [LaneSlice("a", 1, 0, 0, 3)]
 
 
 @pytest.mark.parametrize("end", [at(number=2, a={"0": 3}), at("t", a={"0": 3})])
-def test_a_queue_that_was_made_anew_is_an_error_or_read_from_its_beginning(end: Position) -> None:
+def test_a_queue_that_was_created_again_is_an_error_or_read_from_its_beginning(
+    end: JournalPosition,
+) -> None:
     start = at(a={"0": 9})
 
     with pytest.raises(DataLost, match=r"'a'.*new checkpoint"):
-        pieces_between(start, end, strict=True)
+        slices_between(start, end, strict=True)
     assert rows_between(start, end) == 3
 
 
@@ -81,23 +80,23 @@ def test_of_a_position_only_what_is_still_the_same_is_asked_about() -> None:
     start = at(a={"0": 1}, b={"0": 1})
     heads = at(a={"0": 3}) | {"queues": {"a": {"lanes": {"0": 3}, "number": 2}}}
 
-    assert list(known_part(start, heads)["queues"]) == ["b"]
-    assert known_part(start, at("t", a={"0": 3})) == at("t")
+    assert list(without_mismatches(start, heads)["queues"]) == ["b"]
+    assert without_mismatches(start, at("t", a={"0": 3})) == at("t")
 
 
 def test_a_batch_does_not_go_beyond_the_target() -> None:
     start, target = at(a={"0": 1}), at(a={"0": 4})
 
-    assert up_to(at(a={"0": 3}), target, start) == at(a={"0": 3})
-    assert up_to(at(a={"0": 9, "1": 5}), target, start) == at(a={"0": 4, "1": 0})
-    assert up_to(at(a={"0": 9}, b={"0": 1}), target, start) == at(a={"0": 4})
+    assert clamp(at(a={"0": 3}), start=start, target=target) == at(a={"0": 3})
+    assert clamp(at(a={"0": 9, "1": 5}), start=start, target=target) == at(a={"0": 4, "1": 0})
+    assert clamp(at(a={"0": 9}, b={"0": 1}), start=start, target=target) == at(a={"0": 4})
 
 
 def test_a_stream_that_is_beyond_the_target_does_not_go_back() -> None:
     start = at(a={"0": 8})
 
-    assert not rows_between(start, up_to(at(a={"0": 9}), at(a={"0": 4}), start))
-    assert up_to(at(a={"0": 9}), at(a={"0": 4}), start) == start
+    assert not rows_between(start, clamp(at(a={"0": 9}), start=start, target=at(a={"0": 4})))
+    assert clamp(at(a={"0": 9}), start=start, target=at(a={"0": 4})) == start
 
 
 # Plans.
@@ -105,32 +104,32 @@ def test_a_stream_that_is_beyond_the_target_does_not_go_back() -> None:
 lanes = st.dictionaries(st.integers(0, 20), st.integers(0, 10_000), max_size=6)
 
 
-def pieces_of(ends: dict[int, int]) -> list[Piece]:
-    return [Piece("a", 1, lane, 0, end) for lane, end in sorted(ends.items()) if end]
+def slices_of(ends: dict[int, int]) -> list[LaneSlice]:
+    return [LaneSlice("a", 1, lane, 0, end) for lane, end in sorted(ends.items()) if end]
 
 
 @given(lanes, st.integers(1, 5000))
 def test_a_cut_keeps_every_message_once_and_in_order(ends: dict[int, int], size: int) -> None:
-    pieces = pieces_of(ends)
+    slices = slices_of(ends)
 
-    parts = cut(pieces, size)
+    parts = pack(slices, size)
 
     assert [(p.lane, k) for part in parts for p in part for k in range(p.start, p.end)] == [
-        (p.lane, k) for p in pieces for k in range(p.start, p.end)
+        (p.lane, k) for p in slices for k in range(p.start, p.end)
     ]
     assert all(sum(p.end - p.start for p in part) <= size for part in parts)
 
 
 def test_a_small_batch_has_one_task() -> None:
-    pieces = [Piece("a", 1, 0, 0, 10), Piece("b", 2, 0, 5, 10)]
+    slices = [LaneSlice("a", 1, 0, 0, 10), LaneSlice("b", 2, 0, 5, 10)]
 
-    (split,) = plan(pieces, options())
+    (split,) = plan_splits(slices, options())
 
-    assert split.pieces == tuple(pieces)
+    assert split.slices == tuple(slices)
 
 
 def test_nothing_to_read_has_no_task() -> None:
-    assert plan([], options()) == []
+    assert plan_splits([], options()) == []
 
 
 @pytest.mark.parametrize(
@@ -148,23 +147,23 @@ def test_tasks_are_as_many_as_messages_and_options_ask_for(
     rows: int, chosen: dict[str, int], count: int
 ) -> None:
     assert count_splits(rows, options(**chosen)) == count
-    assert len(plan([Piece("a", 1, 0, 0, rows)], options(**chosen))) == count
+    assert len(plan_splits([LaneSlice("a", 1, 0, 0, rows)], options(**chosen))) == count
 
 
 def test_in_order_each_task_has_a_share_of_the_partitions_of_everything() -> None:
-    pieces = (Piece("a", 1, 0, 0, 100),)
+    slices = (LaneSlice("a", 1, 0, 0, 100),)
 
-    splits = plan(pieces, options(preserve_order=True, min_partitions=3))
+    splits = plan_splits(slices, options(preserve_order=True, min_partitions=3))
 
     assert [split.share for split in splits] == [(0, 3), (1, 3), (2, 3)]
-    assert {split.pieces for split in splits} == {pieces}
-    assert plan(pieces, options(preserve_order=True))[0].share is None
+    assert {split.slices for split in splits} == {slices}
+    assert plan_splits(slices, options(preserve_order=True))[0].share is None
 
 
 # Resuming.
 
 
-def test_what_remains_of_each_range_is_what_lies_behind_where_the_server_is() -> None:
+def test_what_remains_of_each_range_begins_where_the_server_is() -> None:
     ranges = [(0, 0, 10), (1, 5, 9), (2, 0, 3)]
 
     assert remaining(ranges, {"0": 4}) == [(0, 4, 10), (1, 5, 9), (2, 0, 3)]
@@ -172,5 +171,5 @@ def test_what_remains_of_each_range_is_what_lies_behind_where_the_server_is() ->
     assert remaining(ranges, {"1": 9, "0": 2}) == [(0, 2, 10), (2, 0, 3)]
     assert remaining(ranges, {"0": 10, "1": 9, "2": 3}) == []
     for beyond in ({"3": 1}, {"0": 11}, {"1": 4}):
-        with pytest.raises(Interrupted, match="not asked for"):
+        with pytest.raises(Interrupted, match="not requested"):
             remaining(ranges, beyond)

@@ -7,35 +7,28 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import InputPartition
 
-import pyspark_skep
-from pyspark_skep import (
-    ATTEMPTS,
-    Column,
-    DataLost,
-    Interrupted,
-    Options,
-    Piece,
-    Refused,
-    Server,
-    Split,
-    fit,
-    read_split,
-    to_arrow,
-)
+from pyspark_skep import DataLost, Interrupted, RequestRejected, http_client, reader
+from pyspark_skep.column import SourceColumn, to_arrow
+from pyspark_skep.http_client import ATTEMPTS, HttpClient
+from pyspark_skep.options import Options
+from pyspark_skep.plan import Split
+from pyspark_skep.position import LaneSlice
+from pyspark_skep.reader import conform, read_split
 from tests.spark.flaky import Flaky, flaky
 
-PIECES = (Piece("a", 1, 0, 0, 45), Piece("a", 1, 3, 7, 20), Piece("b", 2, 0, 0, 5))
-ALL = [f"{piece.lane}/{k}" for piece in PIECES for k in range(piece.start, piece.end)]
+SLICES = (LaneSlice("a", 1, 0, 0, 45), LaneSlice("a", 1, 3, 7, 20), LaneSlice("b", 2, 0, 0, 5))
+ALL = [f"{part.lane}/{k}" for part in SLICES for k in range(part.start, part.end)]
 
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pyspark_skep, "pause", lambda *_: 0.0)
+    for module in (http_client, reader):
+        monkeypatch.setattr(module, "retry_delay", lambda *_: 0.0)
 
 
 def read(server: Flaky, **chosen: Any) -> list[str]:
     options = Options(server.url, **chosen)
-    found = read_split(options, (Column("payload"),), Split(PIECES))
+    found = read_split(options, (SourceColumn("payload"),), Split(SLICES))
     return [value for batch in found for value in batch.column(0).to_pylist()]
 
 
@@ -64,24 +57,27 @@ def test_a_server_that_does_not_come_back_is_given_up() -> None:
 def test_an_answer_that_is_always_cut_off_makes_progress_nevertheless() -> None:
     with flaky(*["end"] * (ATTEMPTS + 2)) as server:
         options = Options(server.url)
-        split = Split((Piece("a", 1, 0, 0, 200),))
-        found = read_split(options, (Column("payload"),), split)
+        split = Split((LaneSlice("a", 1, 0, 0, 200),))
+        found = read_split(options, (SourceColumn("payload"),), split)
         assert sum(batch.num_rows for batch in found) == 200
 
 
 def test_a_refusal_is_not_repeated() -> None:
-    with flaky("403") as server, pytest.raises(Refused, match="not now"):
+    with flaky("403") as server, pytest.raises(RequestRejected, match="not now"):
         read(server)
     assert len(server.asked) == 1
 
 
 def test_a_refusal_in_the_middle_of_an_answer_is_not_repeated() -> None:
-    with flaky("refusal") as server, pytest.raises(Refused, match="there is no key") as refused:
+    with (
+        flaky("refusal") as server,
+        pytest.raises(RequestRejected, match="there is no key") as refused,
+    ):
         read(server)
     assert (len(server.asked), refused.value.status) == (1, 409)
 
 
-def test_messages_that_are_gone_are_named() -> None:
+def test_removed_messages_are_named() -> None:
     with (
         flaky(missing=[[0, 3, 9]]) as server,
         pytest.raises(DataLost, match=r"messages 3 to 8 of lane 0 of queue 'a'.*failOnDataLoss"),
@@ -89,16 +85,16 @@ def test_messages_that_are_gone_are_named() -> None:
         read(server)
 
 
-def test_messages_that_are_gone_can_be_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+def test_removed_messages_can_be_skipped(caplog: pytest.LogCaptureFixture) -> None:
     with flaky(missing=[[0, 3, 9]]) as server, caplog.at_level(logging.WARNING):
         assert read(server, fail_on_data_loss=False) == ALL
-    assert "6 messages of queue 'a' are gone" in caplog.text
+    assert "skipped removed messages: queue='a' messages=6" in caplog.text
 
 
-def test_a_queue_that_is_gone_can_be_passed_over() -> None:
+def test_a_missing_queue_can_be_skipped() -> None:
     with flaky("404") as server:
         assert read(server, fail_on_data_loss=False) == ALL[-5:]
-    with flaky("404") as server, pytest.raises(Refused):
+    with flaky("404") as server, pytest.raises(RequestRejected):
         read(server)
 
 
@@ -108,15 +104,19 @@ def test_the_partition_that_spark_makes_up_has_nothing_in_it() -> None:
 
 def test_a_question_is_asked_again_when_the_server_is_away() -> None:
     with flaky("503", "502") as server:
-        assert Server(Options(server.url)).ask("POST", "/x", {"a": 1}) == {"body": {"a": 1}}
+        assert HttpClient(Options(server.url)).request_json("POST", "/x", {"a": 1}) == {
+            "body": {"a": 1}
+        }
     assert len(server.asked) == 3
 
 
 def test_every_batch_has_exactly_the_types_that_spark_expects() -> None:
     """Spark looks at the first batch of a task only, and misreads the others."""
-    schema = to_arrow((Column("payload"), Column("created_at", "timestamp", nullable=False)))
+    schema = to_arrow(
+        (SourceColumn("payload"), SourceColumn("created_at", "timestamp", nullable=False))
+    )
     other = pa.schema([("payload", pa.large_string()), ("created_at", pa.timestamp("ns", "UTC"))])
 
-    batch = fit(pa.RecordBatch.from_pylist([{"payload": "x", "created_at": 0}], other), schema)
+    batch = conform(pa.RecordBatch.from_pylist([{"payload": "x", "created_at": 0}], other), schema)
 
     assert batch.schema.equals(schema)

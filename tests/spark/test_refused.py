@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-import pyspark_skep
 import skep
-from pyspark_skep import Column, Options, Refused, Server, Split, pieces_between, read_split
+from pyspark_skep import RequestRejected, http_client, reader
+from pyspark_skep.column import SourceColumn
+from pyspark_skep.http_client import HttpClient
+from pyspark_skep.options import Options
+from pyspark_skep.plan import Split
+from pyspark_skep.position import slices_between
+from pyspark_skep.reader import read_split
 from skep import Client, Draft, KeyRing
 from skep.errors import EncryptionUnavailable
 from tests.cli.run import Shell
@@ -28,10 +33,11 @@ def portal() -> Iterator[BlockingPortal]:
 
 @pytest.fixture(autouse=True)
 def no_second_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    def pause(*_: Any) -> float:
+    def retry_delay(*_: Any) -> float:
         raise AssertionError("it was tried again")
 
-    monkeypatch.setattr(pyspark_skep, "pause", pause)
+    for module in (http_client, reader):
+        monkeypatch.setattr(module, "retry_delay", retry_delay)
 
 
 @pytest.fixture
@@ -55,15 +61,15 @@ def locked(portal: BlockingPortal, tmp_path: Path) -> Iterator[str]:
 def read(url: str, queue: str, **chosen: Any) -> list[Any]:
     """What tasks read of a queue."""
     options = Options(url, queue=(queue,), **chosen)
-    found = Server(options).ask("POST", "/api/v1/journal/heads", options.selection)
-    pieces = pieces_between(found["first"], found["heads"], strict=True)
+    found = HttpClient(options).request_json("POST", "/api/v1/journal/heads", options.selection)
+    slices = slices_between(found["first"], found["heads"], strict=True)
     kind = "string" if options.payload_format == "text" else "binary"
-    batches = read_split(options, (Column("payload", kind),), Split(tuple(pieces)))
+    batches = read_split(options, (SourceColumn("payload", kind),), Split(tuple(slices)))
     return [value for batch in batches for value in batch.column(0).to_pylist()]
 
 
 def test_a_task_that_lacks_a_key_says_which_and_does_not_try_again(locked: str) -> None:
-    with pytest.raises(Refused, match=RING):
+    with pytest.raises(RequestRejected, match=RING):
         read(locked, "orders")
 
 
@@ -81,7 +87,7 @@ def test_a_payload_that_is_no_text_is_named_and_can_be_read_as_binary(
     drafts = [Draft(b"fine", "p0"), Draft(b"\xc3", "p1"), Draft(b"\xa4 is none", "p1")]
     receipt = client.push(queue, drafts)[1]
 
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRejected) as refused:
         read(url, queue)
 
     assert str(refused.value) == (

@@ -7,17 +7,10 @@ from typing import Any
 
 import pytest
 
-from pyspark_skep import (
-    MESSAGES,
-    BatchReader,
-    Column,
-    DataLost,
-    Options,
-    Refused,
-    columns_of,
-    parse_options,
-    read_split,
-)
+from pyspark_skep import DataLost, RequestRejected
+from pyspark_skep.column import MESSAGE_COLUMNS, SourceColumn, columns_of
+from pyspark_skep.options import Options, parse_options
+from pyspark_skep.reader import BatchReader, read_split
 from skep import Client, Draft
 from skep.http.auth.api_key import create_key
 from skep.http.auth.api_key_file import add_key
@@ -25,7 +18,7 @@ from tests.databases import databases
 from tests.serving import ServerProcess
 from tests.spark.conftest import Push
 
-POSITION = (Column("position", "long"),)
+POSITION = (SourceColumn("position", "long"),)
 
 
 def read(options: Options, columns: Any = POSITION) -> Iterator[int]:
@@ -71,7 +64,7 @@ def test_messages_that_were_removed_are_named_or_passed_over(
 ) -> None:
     push(10)
     options = Options(url, queue=(queue,))
-    (split,) = BatchReader(options, MESSAGES).partitions()
+    (split,) = BatchReader(options, MESSAGE_COLUMNS).partitions()
     client.queues.clear(queue)
     lenient = Options(url, queue=(queue,), fail_on_data_loss=False)
 
@@ -98,7 +91,7 @@ def test_every_way_to_give_a_token_opens_a_guarded_server(
             {"tokenEnv": "SKEP_TEST_KEY"},
         ):
             assert list(read(parse_options({"url": server.url, "queue": "a", **given}))) == [0]
-        with pytest.raises(Refused, match="tokenFile"):
+        with pytest.raises(RequestRejected, match="tokenFile"):
             list(read(Options(server.url, queue=("a",))))
 
 
@@ -108,7 +101,11 @@ def test_what_several_servers_commit_is_read_from_any_of_them() -> None:
         for server in (one, other, one):
             with Client(server.url) as client:
                 client.push("a", [Draft(b"%d" % number, f"p{number}") for number in range(10)])
-        columns = (Column("partition"), Column("offset", "long"), Column("lane", "int"))
+        columns = (
+            SourceColumn("partition"),
+            SourceColumn("offset", "long"),
+            SourceColumn("lane", "int"),
+        )
         rows = []
         for server in (one, other):
             options = Options(server.url, queue=("a",), min_partitions=4)

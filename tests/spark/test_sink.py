@@ -11,15 +11,9 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, concat, lit, struct, to_json
 
-from pyspark_skep import (
-    DefaultSource,
-    Options,
-    Refused,
-    Sink,
-    Staged,
-    StreamWriter,
-    parse_options,
-)
+from pyspark_skep import DefaultSource, RequestRejected
+from pyspark_skep.options import Options, parse_options
+from pyspark_skep.sink import QueueWriter, StagedTask, StreamWriter
 from skep import Client
 from skep.client.request import delete
 from skep.wire.paths import application
@@ -349,15 +343,15 @@ def batch(*payloads: str | None) -> Iterator[pa.RecordBatch]:
 
 
 @pytest.fixture
-def sink(url: str, target: str) -> Sink:
-    return Sink(Options(url, queue=(target,)))
+def sink(url: str, target: str) -> QueueWriter:
+    return QueueWriter(Options(url, queue=(target,)))
 
 
 def payloads(client: Client, target: str) -> int:
     return client.queues.stats(target).messages
 
 
-def test_what_is_staged_is_not_seen(sink: Sink, client: Client, target: str) -> None:
+def test_what_is_staged_is_not_seen(sink: QueueWriter, client: Client, target: str) -> None:
     staged = sink.write(batch("1", "2"), f"app-{target}", 0)
 
     assert (staged.chunks, staged.rows) == (1, 2)
@@ -366,7 +360,9 @@ def test_what_is_staged_is_not_seen(sink: Sink, client: Client, target: str) -> 
     assert payloads(client, target) == 2
 
 
-def test_an_abort_after_a_commit_changes_nothing(sink: Sink, client: Client, target: str) -> None:
+def test_an_abort_after_a_commit_changes_nothing(
+    sink: QueueWriter, client: Client, target: str
+) -> None:
     """Spark aborts a commit whose answer it did not hear."""
     staged = sink.write(batch("1", "2"), f"app-{target}", 0)
     sink.commit([staged])
@@ -377,7 +373,9 @@ def test_an_abort_after_a_commit_changes_nothing(sink: Sink, client: Client, tar
     assert payloads(client, target) == 2
 
 
-def test_a_commit_of_a_batch_can_be_repeated(sink: Sink, client: Client, target: str) -> None:
+def test_a_commit_of_a_batch_can_be_repeated(
+    sink: QueueWriter, client: Client, target: str
+) -> None:
     staged = sink.write(batch("1"), f"app-{target}", None)
 
     sink.commit([staged])
@@ -387,7 +385,7 @@ def test_a_commit_of_a_batch_can_be_repeated(sink: Sink, client: Client, target:
 
 
 def test_an_epoch_that_is_repeated_with_other_tasks_is_not_written_again(
-    sink: Sink, client: Client, target: str
+    sink: QueueWriter, client: Client, target: str
 ) -> None:
     sink.commit([sink.write(batch("1", "2"), f"app-{target}", 3)])
 
@@ -396,31 +394,31 @@ def test_an_epoch_that_is_repeated_with_other_tasks_is_not_written_again(
     assert payloads(client, target) == 2
 
 
-def test_what_is_aborted_is_gone(sink: Sink, client: Client, target: str) -> None:
+def test_what_is_aborted_is_gone(sink: QueueWriter, client: Client, target: str) -> None:
     staged = sink.write(batch("1"), f"app-{target}", 0)
     sink.abort([staged])
 
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRejected):
         sink.commit([staged])
     assert payloads(client, target) == 0
 
 
 def test_nothing_to_write_asks_the_server_nothing() -> None:
-    sink = Sink(Options("http://127.0.0.1:1", queue=("a",)))
+    sink = QueueWriter(Options("http://127.0.0.1:1", queue=("a",)))
 
     staged = sink.write(iter(()), "app", 0)
 
-    assert staged == Staged("app", 0, staged.stage, 0, 0)
+    assert staged == StagedTask("app", 0, staged.stage, 0, 0)
     sink.commit([staged, None])
     sink.abort([staged, None])
 
 
-def test_a_payload_that_is_missing_is_refused(sink: Sink, target: str, url: str) -> None:
-    with pytest.raises(Refused):
+def test_a_payload_that_is_missing_is_refused(sink: QueueWriter, target: str, url: str) -> None:
+    with pytest.raises(RequestRejected):
         sink.write(batch("1", None), f"app-{target}", 0)
     for guarantee in ("idempotent", "at-least-once"):
         with pytest.raises((ValueError, KeyError)):
-            Sink(Options(url, queue=(target,), guarantee=guarantee)).write(
+            QueueWriter(Options(url, queue=(target,), guarantee=guarantee)).write(
                 batch(None), f"app-{target}", 0
             )
 
@@ -433,15 +431,17 @@ def test_what_is_pushed_again_is_recognised_by_its_id(
     careless = Options(url, queue=(target,), guarantee="at-least-once")
 
     for _ in range(2):
-        Sink(told).write(iter([named]), "app", 0)
+        QueueWriter(told).write(iter([named]), "app", 0)
     assert payloads(client, target) == 2
     for _ in range(2):
-        Sink(careless).write(batch("3"), "app", 0)
+        QueueWriter(careless).write(batch("3"), "app", 0)
 
     assert payloads(client, target) == 4
 
 
-def test_the_order_of_stages_is_that_of_tasks(sink: Sink, client: Client, target: str) -> None:
+def test_the_order_of_stages_is_that_of_tasks(
+    sink: QueueWriter, client: Client, target: str
+) -> None:
     later = sink.write(batch("3", "4"), f"app-{target}", 0)
     first = sink.write(batch("1", "2"), f"app-{target}", 0)
 

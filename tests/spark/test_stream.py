@@ -11,15 +11,11 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
-from pyspark_skep import (
-    MESSAGES,
-    DataLost,
-    Options,
-    Position,
-    Refused,
-    StreamReader,
-    rows_between,
-)
+from pyspark_skep import DataLost, RequestRejected
+from pyspark_skep.column import MESSAGE_COLUMNS
+from pyspark_skep.options import Options
+from pyspark_skep.position import JournalPosition, rows_between
+from pyspark_skep.stream import StreamReader
 from skep import Client, Draft
 from tests.serving import ServerProcess
 from tests.spark.conftest import Push
@@ -158,14 +154,13 @@ def test_a_stream_that_retention_overtakes_says_what_is_gone_or_goes_on_and_coun
         client.queues.configure("slow", retention_enabled=False)
         client.push("slow", [Draft(b"new")] * 10)
 
-        with pytest.raises(
-            StreamingQueryException, match="messages 50 to 99 of lane 0 of queue 'slow' are gone"
-        ):
+        removed = "messages 50 to 99 of lane 0 of queue 'slow' were removed"
+        with pytest.raises(StreamingQueryException, match=removed):
             stream()()
         lenient = stream(failOnDataLoss=False)()
 
     assert lenient.rows == [("Default", offset, b"new") for offset in range(100, 110)]
-    assert "50 messages of queue 'slow' are gone" in spark_log.read_text()
+    assert "skipped removed messages: queue='slow' messages=50" in spark_log.read_text()
 
 
 # The driver's side by itself.
@@ -173,7 +168,7 @@ def test_a_stream_that_retention_overtakes_says_what_is_gone_or_goes_on_and_coun
 
 def reader(url: str, queue: str, **chosen: Any) -> StreamReader:
     usual: dict[str, Any] = {"queue": (queue,), "consumer_group": queue, "poll_timeout": 50}
-    return StreamReader(Options(url, **usual | chosen), MESSAGES)
+    return StreamReader(Options(url, **usual | chosen), MESSAGE_COLUMNS)
 
 
 def sizes(one: StreamReader, limit: ReadLimit) -> list[int]:
@@ -296,10 +291,10 @@ def test_a_queue_that_was_made_anew_is_an_error_unless_loss_is_allowed(
     client.queues.delete(queue)
     push(4)
 
-    with pytest.raises(Refused, match="anew"):
+    with pytest.raises(RequestRejected, match="anew"):
         one.latestOffset(end, ReadAllAvailable())
     lenient = reader(url, queue, fail_on_data_loss=False)
-    after: Position = lenient.latestOffset(end, ReadAllAvailable())
+    after: JournalPosition = lenient.latestOffset(end, ReadAllAvailable())
     assert rows_between(end, after) == 4
     assert len(lenient.partitions(end, after)) == 1
     with pytest.raises(DataLost):

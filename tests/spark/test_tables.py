@@ -93,9 +93,9 @@ def test_a_table_with_columns_of_its_own_has_lost_its_options(
 ) -> None:
     table = make(columns="(partition STRING, payload STRING)")
 
-    with pytest.raises(PySparkException, match="made with columns has lost its options"):
+    with pytest.raises(PySparkException, match="created with a column list loses its options"):
         spark.table(table).collect()
-    with pytest.raises(PySparkException, match="made with columns has lost its options"):
+    with pytest.raises(PySparkException, match="created with a column list loses its options"):
         rows(spark, "INSERT INTO IDENTIFIER(:t) VALUES ('a', '1')", table)
 
 

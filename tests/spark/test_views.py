@@ -1,14 +1,11 @@
-"""What the server knows beside messages, as tables; and the source where it is not installed."""
+"""Views of the server as tables: partitions, queues, groups, dead letters and latencies."""
 
-import sys
 from collections.abc import Callable
-from importlib.util import module_from_spec, spec_from_file_location
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-import pyspark_skep
 from skep import Client
 from tests.spark.conftest import Push
 
@@ -92,27 +89,3 @@ def test_a_view_takes_a_schema_too(spark: SparkSession, url: str, queue: str, pu
     reader = spark.read.format("skep").options(url=url, queue=queue, view="stats")
 
     assert reader.schema("total bigint, queue string").load().collect() == [(3, queue)]
-
-
-def test_the_source_can_be_sent_to_where_it_is_not_installed(
-    spark: SparkSession, url: str, queue: str, push: Push, client: Client, checkpoint: str
-) -> None:
-    """Under a name that no worker can import."""
-    push(5)
-    client.queues.configure(f"{queue}-copy")
-    spec = spec_from_file_location("skep_from_elsewhere", pyspark_skep.__file__)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules["skep_from_elsewhere"] = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    other = spark.newSession()
-
-    module.register(other)
-
-    options = {"url": url, "queue": queue, "startingOffsets": "earliest"}
-    assert other.read.format("skep").options(**options).load().count() == 5
-    stream = other.readStream.format("skep").options(**options).load()
-    writer = stream.writeStream.format("skep").options(url=url, queue=f"{queue}-copy")
-    query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-    assert query.awaitTermination(120)
-    assert client.queues.stats(f"{queue}-copy").messages == 5

@@ -2,7 +2,8 @@
 
 import pyarrow as pa
 
-from pyspark_skep import Options, chunks_of, to_messages, to_stream
+from pyspark_skep.options import Options
+from pyspark_skep.sink import chunks_of, to_ipc_stream, to_messages
 
 OPTIONS = Options("http://127.0.0.1:1")
 
@@ -35,7 +36,7 @@ def test_chunks_are_gathered_and_cut_to_a_size_and_keep_the_order() -> None:
 def test_a_slice_is_sent_without_what_was_cut_off() -> None:
     batch = pa.RecordBatch.from_pydict({"payload": ["x" * 1000] * 1000})
 
-    assert len(to_stream([batch.slice(0, 1)])) < 3000
+    assert len(to_ipc_stream([batch.slice(0, 1)])) < 3000
 
 
 def test_nothing_makes_no_chunk() -> None:

@@ -64,7 +64,7 @@ def _stop_signals() -> Iterator[list[int]]:
 def reason_of(error: Exception) -> str:
     """What is wrong, out of the pages that Spark says about it."""
     text = str(error)
-    ours = re.findall(r"^pyspark_skep\.\w+: (.+)$", text, re.MULTILINE)
+    ours = re.findall(r"^pyspark_skep\.errors\.\w+: (.+)$", text, re.MULTILINE)
     if ours:
         return str(ours[-1])
     lines = [line for line in text.splitlines() if line.strip()]
