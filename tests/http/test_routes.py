@@ -96,11 +96,11 @@ def test_only_health_metrics_and_documentation_are_open_to_everybody() -> None:
 
 @pytest.mark.parametrize("route", all_routes(), ids=name)
 def test_a_route_says_what_it_does_and_gives(route: Route) -> None:
-    assert route.about.endswith(".")
-    answers = route.answer if isinstance(route.answer, tuple) else (route.answer,)
+    assert route.summary.endswith(".")
+    answers = route.response if isinstance(route.response, tuple) else (route.response,)
     # What cannot be described here could not be documented either.
     msgspec.json.schema_components([kind for kind in (route.query, *answers) if kind is not None])
-    assert (route.answer is None) == (route.path in PAGES or route.status == 204)
+    assert (route.response is None) == (route.path in PAGES or route.status == 204)
 
 
 def test_bodies_are_in_camel_case_unless_queens_clients_have_them_otherwise() -> None:

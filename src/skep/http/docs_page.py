@@ -68,7 +68,7 @@ def _operation(spec: dict[str, Any], path: str, method: str, operation: dict[str
     return (
         f"<details><summary><b>{method}</b><code>{escape(path)}</code>"
         f"<span>{escape(operation['summary'])}</span></summary><div class=more>{needs}"
-        f"{_parameters(operation)}{_body(spec, operation)}{_answer(spec, operation)}"
+        f"{_parameters(operation)}{_body(spec, operation)}{_response(spec, operation)}"
         "</div></details>"
     )
 
@@ -86,7 +86,7 @@ def _body(spec: dict[str, Any], operation: dict[str, Any]) -> str:
     return "".join(_fields(spec, "Body", each["schema"]) for each in content.values())
 
 
-def _answer(spec: dict[str, Any], operation: dict[str, Any]) -> str:
+def _response(spec: dict[str, Any], operation: dict[str, Any]) -> str:
     status = min(operation["responses"])
     content = operation["responses"][status].get("content", {})
     return "".join(_fields(spec, f"Answer {status}", each["schema"]) for each in content.values())

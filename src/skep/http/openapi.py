@@ -71,7 +71,7 @@ def _kinds(routes: Iterable[Route]) -> list[Any]:
 
 
 def _alternatives(route: Route) -> tuple[Any, ...]:
-    return route.answer if isinstance(route.answer, tuple) else (route.answer,)
+    return route.response if isinstance(route.response, tuple) else (route.response,)
 
 
 def _key(kind: Any) -> str:
@@ -80,7 +80,7 @@ def _key(kind: Any) -> str:
 
 def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
-        "summary": route.about,
+        "summary": route.summary,
         "operationId": _operation_id(route),
         "tags": [_tag(route)],
         "parameters": [*_path_parameters(route), *_query_parameters(route)],
@@ -99,8 +99,8 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _responses(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
-    done: dict[str, Any] = {"description": route.about}
-    if route.answer is not None:
+    done: dict[str, Any] = {"description": route.summary}
+    if route.response is not None:
         kinds = [schemas[_key(kind)] for kind in _alternatives(route)]
         schema = kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
         done["content"] = {route.media_type: {"schema": schema}}

@@ -3,7 +3,7 @@
 import math
 
 from skep import errors
-from skep.http.request import Reply
+from skep.http.request import HttpResponse
 from skep.http.routing import Route
 from skep.wire.field_path import to_field, words_of
 from skep.wire.problem import to_problem
@@ -37,7 +37,7 @@ def as_sent(error: errors.Invalid, route: Route) -> errors.Invalid:
     return type(error)(to_field(error.field, words), error.reason)
 
 
-def to_reply(error: errors.SkepError) -> Reply:
+def to_response(error: errors.SkepError) -> HttpResponse:
     status = status_of(error)
     headers: tuple[tuple[bytes, bytes], ...] = ()
     if status in (429, 503):
@@ -45,4 +45,4 @@ def to_reply(error: errors.SkepError) -> Reply:
         headers = ((b"retry-after", str(seconds).encode()),)
     elif status == 401:
         headers = ((b"www-authenticate", b"Bearer"),)
-    return Reply(to_problem(error, status), status, headers=headers)
+    return HttpResponse(to_problem(error, status), status, headers=headers)

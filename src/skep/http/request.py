@@ -8,7 +8,7 @@ import msgspec
 from skep.core.broker import Broker
 from skep.errors import Unauthenticated
 from skep.http.auth.principal import Permission, Principal
-from skep.http.process.server_info import Door
+from skep.http.process.server_info import ServerInfo
 from skep.model.lease_id import is_bound
 from skep.model.name import LeaseId
 
@@ -19,19 +19,19 @@ Send: TypeAlias = Callable[[Event], Awaitable[None]]
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 JSON = b"application/json"
-ANSWER = "skep.answer"
+WHOLE_RESPONSE = "skep.answer"
 """The scope's extension for a whole answer at once, if the server has it: its ``send`` takes the
 status, the encoded headers and the body, and says whether it sent them."""
 
 
-class Call(msgspec.Struct):
+class HttpRequest(msgspec.Struct):
     """A request whose route is known. ``query`` and ``body`` are what the route declares."""
 
     broker: Broker
     principal: Principal
     params: dict[str, str]
     receive: Receive
-    door: Door
+    server_info: ServerInfo
     authenticate: Callable[[], Awaitable[Principal]]
     """Verify the credentials of the request again."""
     query: Any = None
@@ -51,7 +51,7 @@ class Call(msgspec.Struct):
             raise Unauthenticated("the rights of this token or key have changed; ask again")
 
 
-class Reply(msgspec.Struct, frozen=True):
+class HttpResponse(msgspec.Struct, frozen=True):
     """``content`` becomes JSON, unless it is bytes already. None is no body at all, and what can
     be iterated over is sent piece by piece."""
 

@@ -20,7 +20,7 @@ class BufferStats(Body, frozen=True, kw_only=True):
     db_healthy: bool = True
 
 
-class MaintenanceAnswer(Body, frozen=True, kw_only=True):
+class MaintenanceResponse(Body, frozen=True, kw_only=True):
     maintenance_mode: bool
     pop_maintenance_mode: bool
     buffered_messages: int
@@ -29,7 +29,7 @@ class MaintenanceAnswer(Body, frozen=True, kw_only=True):
     message: str
 
 
-def to_maintenance_state(answer: MaintenanceAnswer) -> MaintenanceState:
+def to_maintenance_state(answer: MaintenanceResponse) -> MaintenanceState:
     return MaintenanceState(
         pushing=answer.maintenance_mode,
         popping=answer.pop_maintenance_mode,
@@ -43,7 +43,7 @@ class BackupBody(Body, frozen=True, kw_only=True):
     path: Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
 
 
-class BackupAnswer(Body, frozen=True, kw_only=True):
+class BackupResponse(Body, frozen=True, kw_only=True):
     """Where the backup is, on the server."""
 
     path: str

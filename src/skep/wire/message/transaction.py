@@ -91,7 +91,7 @@ class OperationResult(Body, frozen=True, kw_only=True, omit_defaults=True):
     """What a settle operation did; a repetition does not know it."""
 
 
-class TransactionAnswer(Body, frozen=True, kw_only=True, omit_defaults=True):
+class TransactionResponse(Body, frozen=True, kw_only=True, omit_defaults=True):
     """``success`` is false if nothing was done; ``error`` says why, ``problem`` for programs."""
 
     transaction_id: UUID
@@ -126,7 +126,7 @@ def _wire_operation(operation: Push | Ack | Extend) -> WireOperation:
     return ExtendOperation(lease_id=operation.lease_id, seconds=operation.seconds)
 
 
-def to_transaction(operations: Sequence[Operation], answer: TransactionAnswer) -> Transaction:
+def to_transaction(operations: Sequence[Operation], answer: TransactionResponse) -> Transaction:
     results = iter(answer.results)
     receipts: list[Sequence[Receipt]] = []
     settlements: list[Settlement] = []

@@ -155,7 +155,7 @@ class LagBucket(Body, frozen=True, kw_only=True):
     max_lag_ms: float
 
 
-class GroupBehind(Body, frozen=True, kw_only=True):
+class GroupPending(Body, frozen=True, kw_only=True):
     """How far a group is behind in a queue now."""
 
     queue: str
@@ -170,7 +170,7 @@ class QueueLag(Body, frozen=True, kw_only=True):
     time_range: TimeRange
     bucket_minutes: int
     series: list[LagBucket]
-    queues: list[GroupBehind]
+    queues: list[GroupPending]
 
 
 class LatenciesQuery(WindowQuery, frozen=True, kw_only=True):

@@ -60,7 +60,7 @@ class Memory(Body, frozen=True, kw_only=True):
     peak_rss: int
 
 
-class MetricsAnswer(Body, frozen=True, kw_only=True):
+class MetricsResponse(Body, frozen=True, kw_only=True):
     """``messages`` are those that were pushed or popped."""
 
     uptime: float

@@ -167,7 +167,7 @@ class PartitionDepth(Body, frozen=True, kw_only=True):
     pending: int
 
 
-class DepthAnswer(Body, frozen=True, kw_only=True):
+class DepthResponse(Body, frozen=True, kw_only=True):
     """What a group has before it. Only partitions with something pending are named."""
 
     queue: str

@@ -33,7 +33,7 @@ class ErrorRow(Body, frozen=True, kw_only=True):
     count: int
 
 
-class StatusLetters(Body, frozen=True, kw_only=True):
+class StatusDeadLetters(Body, frozen=True, kw_only=True):
     """``topErrors`` and ``affectedPartitions`` are those of the newest letters of each queue, ten
     thousand of them at most."""
 
@@ -66,7 +66,7 @@ class StatusResponse(Body, frozen=True, kw_only=True):
     queues: list[StatusQueue]
     messages: StatusMessages
     leases: StatusLeases
-    dead_letter_queue: StatusLetters
+    dead_letter_queue: StatusDeadLetters
     workers: list[Worker]
     errors: StatusErrors
     stats_age: int = 0
@@ -125,12 +125,14 @@ def to_leases(leases: LeaseCounts) -> StatusLeases:
     )
 
 
-def to_letters(total: int, errors: ErrorCounts, *, with_errors: bool) -> StatusLetters:
+def to_status_dead_letters(
+    total: int, errors: ErrorCounts, *, with_errors: bool
+) -> StatusDeadLetters:
     rows = [
         ErrorRow(error=error if with_errors else None, count=count)
         for error, count in errors.reasons
     ]
-    return StatusLetters(
+    return StatusDeadLetters(
         total_messages=total,
         affected_partitions=errors.partitions,
         top_errors=rows,
