@@ -10,7 +10,7 @@ from skep.http.routes import all_routes
 from skep.http.routing import Route, named_queue, no_queue
 
 
-async def answer(call: HttpRequest) -> HttpResponse:
+async def answer(request: HttpRequest) -> HttpResponse:
     return HttpResponse()
 
 
@@ -21,7 +21,7 @@ def declaration(**other: Any) -> dict[str, Any]:
         "handler": answer,
         "needs": Permission.STATUS,
         "queues": no_queue,
-        "about": "Something.",
+        "summary": "Something.",
         **other,
     }
 

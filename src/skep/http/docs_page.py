@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
+from skep.wire import paths
 from skep.wire.body import encode
 
 STYLE = """
@@ -51,9 +52,9 @@ def documentation(spec: dict[str, Any]) -> str:
     return (
         "<!doctype html><html lang=en><meta charset=utf-8>"
         '<meta name=viewport content="width=device-width, initial-scale=1">'
-        '<title>Skep: the HTTP API</title><link rel=stylesheet href="/docs.css">'
+        f'<title>Skep: the HTTP API</title><link rel=stylesheet href="{paths.DOCS_STYLE}">'
         f"<h1>Skep</h1><p class=lead>The HTTP API, version {escape(spec['info']['version'])}. "
-        'For programs: <a href="/openapi.json">openapi.json</a>.</p>'
+        f'For programs: <a href="{paths.OPENAPI}">openapi.json</a>.</p>'
         f"<pre>{escape(FIRST)}</pre><nav>{links}</nav>{sections}</html>"
     )
 

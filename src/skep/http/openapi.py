@@ -7,6 +7,7 @@ import msgspec
 
 from skep.http.auth.principal import Permission
 from skep.http.routing import Route
+from skep.wire import paths
 
 _REF = "#/components/schemas/{name}"
 _STATUSES = {
@@ -144,4 +145,4 @@ def _operation_id(route: Route) -> str:
 
 def _tag(route: Route) -> str:
     parts = [part for part in route.path.split("/") if part not in ("", "api", "v1")]
-    return parts[0] if route.path.startswith(("/api/", "/streams/")) else "server"
+    return parts[0] if route.path.startswith((paths.API, paths.STREAMS)) else "server"

@@ -24,7 +24,7 @@ from skep.model.pipeline import PipelineRun
 from skep.pipelines.record import Records, RunRecord, Streams
 from skep.pipelines.source import Source
 from skep.wire.journal.journal import ReaderResponse
-from skep.wire.paths import API, segment
+from skep.wire.paths import journal_group
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -142,7 +142,7 @@ def _recorded(records: Records, run: RunRecord) -> Iterator[None]:
 def lag_of(client: Client, run: RunRecord | PipelineRun) -> int | None:
     """How many messages lie before streams; None if the server does not know all of them."""
     with suppress(SkepError):
-        paths = [f"{API}/journal/groups/{segment(group)}" for group in run.groups]
+        paths = [journal_group(group) for group in run.groups]
         found = [client.connection.send(read(path)).decode(ReaderResponse) for path in paths]
         if found:
             return sum(each.lag for each in found) + _not_met(client, run, found)

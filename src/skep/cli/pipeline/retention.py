@@ -18,7 +18,7 @@ from skep.pipelines.output import FilesOf, positions
 from skep.pipelines.source import EVERY_QUEUE
 from skep.wire.body import raw
 from skep.wire.journal.journal import BeginBody, BeginResponse, MoveBody, ReaderResponse
-from skep.wire.paths import API, segment
+from skep.wire.paths import journal_group
 
 if TYPE_CHECKING:
     from skep.pipelines.archive import Gap
@@ -57,7 +57,7 @@ class Archived:
         self._client = client
         self._work = work
         self._files = files_of(work.run.checkpoint)
-        self._path = f"{API}/journal/groups/{segment(group)}"
+        self._path = journal_group(group)
         self._position = _begin(client, self._path, work.run.queues)
 
     def advance(self) -> None:

@@ -12,6 +12,7 @@ from skep.http.routing import Route
 from skep.model.address import partition_of
 from skep.model.name import LeaseId, Offset, check_lease_id
 from skep.model.operation import Settlement, Status, Verdict
+from skep.wire import paths
 from skep.wire.message.ack import (
     STATUS,
     AckBatchBody,
@@ -244,7 +245,7 @@ def _post(path: str, handler: Any, queues: Any, summary: str, body: Any, respons
 
 ROUTES = (
     _post(
-        "/api/v1/ack",
+        paths.ACK,
         ack,
         _queues_of_item,
         "Say of one message what became of it. A late answer changes nothing and says so.",
@@ -252,7 +253,7 @@ ROUTES = (
         list[Acked],
     ),
     _post(
-        "/api/v1/ack/batch",
+        paths.ACK_BATCH,
         ack_batch,
         _queues_of_items,
         "Say of several messages what became of them.",
@@ -260,7 +261,7 @@ ROUTES = (
         list[Acked],
     ),
     _post(
-        "/api/v1/lease/{leaseId}/settle",
+        paths.SETTLE,
         settle,
         _queues_of_settlement,
         "Settle messages of a lease by their offsets; all that it holds if none are named.",
@@ -268,7 +269,7 @@ ROUTES = (
         SettleResponse,
     ),
     _post(
-        "/api/v1/lease/{leaseId}/extend",
+        paths.EXTEND,
         extend,
         _queues_of_lease,
         "Keep a lease for at least so many seconds from now.",

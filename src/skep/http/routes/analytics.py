@@ -8,6 +8,7 @@ from skep.http.routes.time_window import now, queue_filter, queues, window, work
 from skep.http.routing import get, no_queue
 from skep.model.name import to_datetime
 from skep.model.tally import Bucket, Tally
+from skep.wire import paths
 from skep.wire.admin.group import seconds_since
 from skep.wire.admin.retention import Retention, to_retention
 from skep.wire.stats.analytics import (
@@ -218,7 +219,7 @@ async def _series_by_queue(request: HttpRequest, span: Window) -> list[tuple[str
 
 ROUTES = (
     get(
-        path="/api/v1/status/analytics",
+        path=paths.STATUS_ANALYTICS,
         handler=analytics,
         needs=Permission.STATUS,
         queues=queue_in_query,
@@ -227,7 +228,7 @@ ROUTES = (
         response=Analytics,
     ),
     get(
-        path="/api/v1/analytics/system-metrics",
+        path=paths.SYSTEM_METRICS,
         handler=system_metrics,
         needs=Permission.STATUS,
         queues=queue_in_query,
@@ -236,7 +237,7 @@ ROUTES = (
         response=SystemMetrics,
     ),
     get(
-        path="/api/v1/analytics/worker-metrics",
+        path=paths.WORKER_METRICS,
         handler=worker_metrics,
         needs=Permission.STATUS,
         queues=queue_in_query,
@@ -245,7 +246,7 @@ ROUTES = (
         response=WorkerMetrics,
     ),
     get(
-        path="/api/v1/analytics/postgres-stats",
+        path=paths.POSTGRES_STATS,
         handler=postgres_stats,
         needs=Permission.STATUS,
         queues=no_queue,
@@ -253,7 +254,7 @@ ROUTES = (
         response=PostgresStats,
     ),
     get(
-        path="/api/v1/analytics/queue-ops",
+        path=paths.QUEUE_OPERATIONS,
         handler=queue_ops,
         needs=Permission.STATUS,
         queues=queue_in_query,
@@ -262,7 +263,7 @@ ROUTES = (
         response=QueueOps,
     ),
     get(
-        path="/api/v1/analytics/queue-lag",
+        path=paths.QUEUE_LAG,
         handler=queue_lag,
         needs=Permission.STATUS,
         queues=queue_in_query,
@@ -271,7 +272,7 @@ ROUTES = (
         response=QueueLag,
     ),
     get(
-        path="/api/v1/analytics/latencies",
+        path=paths.LATENCIES,
         handler=latencies,
         needs=Permission.STATUS,
         queues=queue_in_query,
@@ -280,7 +281,7 @@ ROUTES = (
         response=LatenciesResponse,
     ),
     get(
-        path="/api/v1/analytics/queue-parked-replicas",
+        path=paths.PARKED,
         handler=parked,
         needs=Permission.STATUS,
         queues=no_queue,
@@ -288,7 +289,7 @@ ROUTES = (
         response=Parked,
     ),
     get(
-        path="/api/v1/analytics/retention",
+        path=paths.RETENTION,
         handler=retention,
         needs=Permission.STATUS,
         queues=queue_in_query,

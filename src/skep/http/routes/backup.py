@@ -7,6 +7,7 @@ from skep.errors import Conflict, Invalid
 from skep.http.auth.principal import Permission
 from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Route, every_queue
+from skep.wire import paths
 from skep.wire.admin.maintenance import BackupBody, BackupResponse
 
 
@@ -34,7 +35,7 @@ def _place(directory: Path | None, path: str) -> Path:
 def backup_route(directory: Path | None) -> Route:
     return Route(
         method="POST",
-        path="/api/v1/system/backup",
+        path=paths.BACKUP,
         handler=partial(backup, directory),
         needs=Permission.ADMIN,
         queues=every_queue,

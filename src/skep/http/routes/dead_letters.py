@@ -5,6 +5,7 @@ from skep.http.auth.principal import Permission
 from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routes.lookup import queue_in_query, queues_in_query
 from skep.http.routing import delete, get, named_queue, post
+from skep.wire import paths
 from skep.wire.message.dead_letter import (
     DeadLetterPage,
     DeadLetterSelection,
@@ -84,7 +85,7 @@ async def delete_letters(request: HttpRequest) -> HttpResponse:
 
 ROUTES = (
     get(
-        path="/api/v1/dlq",
+        path=paths.DEAD_LETTERS,
         handler=letters,
         needs=Permission.STATUS,
         queues=queue_in_query,
@@ -93,7 +94,7 @@ ROUTES = (
         response=DeadLetterPage,
     ),
     get(
-        path="/api/v1/dlq/{queue}/{number}",
+        path=paths.DEAD_LETTER,
         handler=letter,
         needs=Permission.READ,
         queues=named_queue,
@@ -101,7 +102,7 @@ ROUTES = (
         response=WireDeadLetter,
     ),
     post(
-        path="/api/v1/dlq/{queue}/replay",
+        path=paths.REPLAY,
         handler=replay,
         needs=Permission.OPERATE,
         queues=named_queue,
@@ -110,7 +111,7 @@ ROUTES = (
         response=Replayed,
     ),
     delete(
-        path="/api/v1/dlq/{queue}",
+        path=paths.QUEUE_DEAD_LETTERS,
         handler=delete_letters,
         needs=Permission.ADMIN,
         queues=named_queue,

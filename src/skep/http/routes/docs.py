@@ -9,6 +9,7 @@ from skep.http.docs_page import STYLE, documentation
 from skep.http.openapi import document
 from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Handler, Route, no_queue
+from skep.wire import paths
 from skep.wire.body import encode
 
 _POLICY = (
@@ -21,9 +22,9 @@ def docs_routes(routes: Sequence[Route]) -> tuple[Route, ...]:
     """The documentation of ``routes`` and of itself."""
     spec: dict[str, object] = {}
     made = (
-        _route("/openapi.json", "The OpenAPI document of this server.", _json(spec)),
-        _route("/docs", "This documentation, for people.", _page(spec), "text/html"),
-        _route("/docs.css", "How it looks.", _once(lambda: _STYLE), "text/css"),
+        _route(paths.OPENAPI, "The OpenAPI document of this server.", _json(spec)),
+        _route(paths.DOCS, "This documentation, for people.", _page(spec), "text/html"),
+        _route(paths.DOCS_STYLE, "How it looks.", _once(lambda: _STYLE), "text/css"),
     )
     spec.update(document([*routes, *made], version=version("skep")))
     return made

@@ -10,6 +10,7 @@ from skep.http.auth.principal import Permission
 from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import delete, get, named_queue, no_queue, post
 from skep.model.name import to_datetime
+from skep.wire import paths
 from skep.wire.admin.group import (
     DeletedGroup,
     DeleteGroupQuery,
@@ -198,7 +199,7 @@ def _now(request: HttpRequest) -> datetime:
 
 ROUTES = (
     get(
-        path="/api/v1/consumer-groups",
+        path=paths.GROUPS,
         handler=groups,
         needs=Permission.STATUS,
         queues=no_queue,
@@ -206,7 +207,7 @@ ROUTES = (
         response=list[GroupRow],
     ),
     get(
-        path="/api/v1/consumer-groups/lagging",
+        path=paths.LAGGING_GROUPS,
         handler=lagging,
         needs=Permission.STATUS,
         queues=no_queue,
@@ -215,7 +216,7 @@ ROUTES = (
         response=list[LaggingRow],
     ),
     get(
-        path="/api/v1/consumer-groups/{group}",
+        path=paths.GROUP,
         handler=group,
         needs=Permission.STATUS,
         queues=no_queue,
@@ -224,7 +225,7 @@ ROUTES = (
         response=dict[str, GroupQueue],
     ),
     delete(
-        path="/api/v1/consumer-groups/{group}",
+        path=paths.GROUP,
         handler=delete_group,
         needs=Permission.ADMIN,
         queues=no_queue,
@@ -233,7 +234,7 @@ ROUTES = (
         response=DeletedGroup,
     ),
     delete(
-        path="/api/v1/consumer-groups/{group}/queues/{queue}",
+        path=paths.GROUP_IN_QUEUE,
         handler=delete_group_in_queue,
         needs=Permission.ADMIN,
         queues=named_queue,
@@ -242,7 +243,7 @@ ROUTES = (
         response=DeletedGroup,
     ),
     post(
-        path="/api/v1/consumer-groups/{group}/subscription",
+        path=paths.GROUP_SUBSCRIPTION,
         handler=resubscribe,
         needs=Permission.OPERATE,
         queues=_queue_in_body,
@@ -251,7 +252,7 @@ ROUTES = (
         response=Resubscribed,
     ),
     post(
-        path="/api/v1/consumer-groups/{group}/queues/{queue}/seek",
+        path=paths.SEEK_QUEUE,
         handler=seek,
         needs=Permission.OPERATE,
         queues=named_queue,
@@ -260,7 +261,7 @@ ROUTES = (
         response=Sought,
     ),
     post(
-        path="/api/v1/consumer-groups/{group}/queues/{queue}/partitions/{partition}/seek",
+        path=paths.SEEK_PARTITION,
         handler=seek_partition,
         needs=Permission.OPERATE,
         queues=named_queue,

@@ -9,6 +9,7 @@ from skep.http.process.usage import usage_now
 from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routes.time_window import now, workers
 from skep.http.routing import get, no_queue
+from skep.wire import paths
 from skep.wire.stats.health import (
     Alive,
     HealthResponse,
@@ -112,7 +113,7 @@ async def scrape(request: HttpRequest) -> HttpResponse:
 
 ROUTES = (
     get(
-        path="/health",
+        path=paths.HEALTH,
         handler=health,
         needs=Permission.NONE,
         queues=no_queue,
@@ -120,7 +121,7 @@ ROUTES = (
         response=HealthResponse,
     ),
     get(
-        path="/health/live",
+        path=paths.LIVE,
         handler=live,
         needs=Permission.NONE,
         queues=no_queue,
@@ -128,7 +129,7 @@ ROUTES = (
         response=Alive,
     ),
     get(
-        path="/health/ready",
+        path=paths.READY,
         handler=ready,
         needs=Permission.NONE,
         queues=no_queue,
@@ -136,7 +137,7 @@ ROUTES = (
         response=ReadyResponse,
     ),
     get(
-        path="/metrics",
+        path=paths.METRICS,
         handler=metrics,
         needs=Permission.NONE,
         queues=no_queue,
@@ -144,7 +145,7 @@ ROUTES = (
         response=MetricsResponse,
     ),
     get(
-        path="/metrics/prometheus",
+        path=paths.PROMETHEUS,
         handler=scrape,
         needs=Permission.NONE,
         queues=no_queue,

@@ -17,6 +17,7 @@ from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Route, no_queue, post
 from skep.model.journal import Position, Step, behind
 from skep.model.name import MILLISECOND, check_count
+from skep.wire import paths
 from skep.wire.journal.journal import (
     BeginBody,
     BeginResponse,
@@ -176,7 +177,7 @@ def _of_body(request: HttpRequest) -> Iterable[str]:
 
 ROUTES = (
     post(
-        path="/api/v1/journal/heads",
+        path=paths.JOURNAL_HEADS,
         handler=heads,
         needs=Permission.READ,
         queues=_selected,
@@ -186,7 +187,7 @@ ROUTES = (
         response=HeadsResponse,
     ),
     post(
-        path="/api/v1/journal/read",
+        path=paths.JOURNAL_READ,
         handler=read,
         needs=Permission.READ,
         queues=_of_body,
@@ -198,7 +199,7 @@ ROUTES = (
     ),
     Route(
         method="PUT",
-        path="/api/v1/journal/groups/{group}",
+        path=paths.JOURNAL_GROUP,
         handler=begin,
         needs=Permission.POP,
         queues=_selected,
@@ -208,7 +209,7 @@ ROUTES = (
         response=BeginResponse,
     ),
     post(
-        path="/api/v1/journal/groups/{group}/position",
+        path=paths.JOURNAL_POSITION,
         handler=move,
         needs=Permission.POP,
         queues=_of_position,
@@ -219,7 +220,7 @@ ROUTES = (
     ),
     Route(
         method="GET",
-        path="/api/v1/journal/groups/{group}",
+        path=paths.JOURNAL_GROUP,
         handler=reader,
         needs=Permission.STATUS,
         queues=no_queue,

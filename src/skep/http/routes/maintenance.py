@@ -4,6 +4,7 @@ from skep.core.admin.maintenance import Maintenance
 from skep.http.auth.principal import Permission
 from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Handler, Route, every_queue, no_queue
+from skep.wire import paths
 from skep.wire.admin.maintenance import BufferStats, MaintenanceResponse, SwitchBody
 
 
@@ -50,7 +51,7 @@ def _push_mode(maintenance: Maintenance) -> str:
 def _route(method: str, path: str, handler: Handler, summary: str, body: object = None) -> Route:
     return Route(
         method=method,
-        path=f"/api/v1/system/{path}",
+        path=path,
         handler=handler,
         needs=Permission.ADMIN,
         # To look is harmless; to switch stops everybody's queues.
@@ -62,15 +63,21 @@ def _route(method: str, path: str, handler: Handler, summary: str, body: object 
 
 
 ROUTES = (
-    _route("GET", "maintenance", show, "What is in maintenance."),
+    _route("GET", paths.MAINTENANCE, show, "Return which maintenance modes are on."),
     _route(
         "POST",
-        "maintenance",
+        paths.MAINTENANCE,
         switch_pushing,
-        "Lay pushes aside, durably; at the end they are delivered in order.",
+        "Turn push maintenance on or off: pushes are buffered durably, then delivered in order.",
         SwitchBody,
     ),
-    _route("GET", "maintenance/pop", show, "What is in maintenance."),
-    _route("POST", "maintenance/pop", switch_popping, "Answer every pop with nothing.", SwitchBody),
-    _route("GET", "shared-state", show, "What is in maintenance."),
+    _route("GET", paths.MAINTENANCE_OF_POPS, show, "Return which maintenance modes are on."),
+    _route(
+        "POST",
+        paths.MAINTENANCE_OF_POPS,
+        switch_popping,
+        "Turn pop maintenance on or off: every pop returns no messages.",
+        SwitchBody,
+    ),
+    _route("GET", paths.SHARED_STATE, show, "Return which maintenance modes are on."),
 )

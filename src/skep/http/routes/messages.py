@@ -18,6 +18,7 @@ from skep.model.address import partition_id
 from skep.model.dead_letter import FailedMessage
 from skep.model.message_view import MessageView
 from skep.model.name import to_datetime
+from skep.wire import paths
 from skep.wire.message.message import (
     DeletedMessage,
     GiveUpBody,
@@ -131,7 +132,7 @@ async def _letter_of(request: HttpRequest, view: MessageView) -> FailedMessage |
 
 ROUTES = (
     get(
-        path="/api/v1/messages",
+        path=paths.MESSAGES,
         handler=messages,
         needs=Permission.STATUS,
         queues=queue_in_query,
@@ -140,7 +141,7 @@ ROUTES = (
         response=WireMessages,
     ),
     get(
-        path="/api/v1/messages/{partitionId}/{transactionId}",
+        path=paths.MESSAGE,
         handler=message,
         needs=Permission.READ,
         queues=queue_of_partition,
@@ -148,7 +149,7 @@ ROUTES = (
         response=MessageDetail,
     ),
     delete(
-        path="/api/v1/messages/{partitionId}/{transactionId}",
+        path=paths.MESSAGE,
         handler=delete_message,
         needs=Permission.OPERATE,
         queues=queue_of_partition,
@@ -156,7 +157,7 @@ ROUTES = (
         response=DeletedMessage,
     ),
     post(
-        path="/api/v1/messages/{partitionId}/{transactionId}/retry",
+        path=paths.RETRY_MESSAGE,
         handler=retry,
         needs=Permission.OPERATE,
         queues=queue_of_partition,
@@ -165,7 +166,7 @@ ROUTES = (
         response=Retried,
     ),
     post(
-        path="/api/v1/messages/{partitionId}/{transactionId}/dlq",
+        path=paths.GIVE_UP_MESSAGE,
         handler=give_up,
         needs=Permission.OPERATE,
         queues=queue_of_partition,

@@ -7,6 +7,7 @@ from skep.http.auth.principal import Permission, Principal, not_yours
 from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Route, delete, every_queue, get, no_queue
 from skep.model.pipeline import PipelineRun
+from skep.wire import paths
 from skep.wire.admin.pipeline_run import (
     DeletedPipeline,
     PipelineBody,
@@ -79,7 +80,7 @@ def _of_body(request: HttpRequest) -> Iterable[str]:
 ROUTES = (
     Route(
         method="PUT",
-        path="/api/v1/pipelines/{id}",
+        path=paths.PIPELINE,
         handler=put,
         needs=Permission.POP,
         queues=_of_body,
@@ -88,7 +89,7 @@ ROUTES = (
         response=PipelineRow,
     ),
     get(
-        path="/api/v1/pipelines",
+        path=paths.PIPELINES,
         handler=runs,
         needs=Permission.STATUS,
         queues=no_queue,
@@ -97,7 +98,7 @@ ROUTES = (
         response=PipelineRows,
     ),
     get(
-        path="/api/v1/pipelines/{id}",
+        path=paths.PIPELINE,
         handler=run,
         needs=Permission.STATUS,
         queues=no_queue,
@@ -105,7 +106,7 @@ ROUTES = (
         response=PipelineRow,
     ),
     delete(
-        path="/api/v1/pipelines/{id}",
+        path=paths.PIPELINE,
         handler=delete_run,
         needs=Permission.ADMIN,
         queues=no_queue,

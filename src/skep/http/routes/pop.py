@@ -10,6 +10,7 @@ from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Route, every_queue, named_queue
 from skep.model.message import Delivery
 from skep.model.name import QUEUE_MODE
+from skep.wire import paths
 from skep.wire.message.pop import (
     MAX_TIMEOUT,
     PausedResponse,
@@ -114,17 +115,17 @@ def _route(path: str, queues: Any, summary: str) -> Route:
 
 ROUTES = (
     _route(
-        "/api/v1/pop/queue/{queue}",
+        paths.POP_QUEUE,
         named_queue,
         "Lease the next messages of a queue; 204 if there are none.",
     ),
     _route(
-        "/api/v1/pop/queue/{queue}/partition/{partition}",
+        paths.POP_PARTITION,
         named_queue,
         "Lease the next messages of one partition; 204 if there are none.",
     ),
     _route(
-        "/api/v1/pop",
+        paths.POP,
         every_queue,
         "Lease the next messages of the queues with a namespace or a task, "
         "the highest priority first; 204 if there are none.",

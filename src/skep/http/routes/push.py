@@ -9,6 +9,7 @@ from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Route
 from skep.model.message import Draft
 from skep.model.operation import Push
+from skep.wire import paths
 from skep.wire.message.push import (
     Buffered,
     PushBody,
@@ -121,7 +122,7 @@ def queues_of_items(request: HttpRequest) -> Iterable[str]:
 ROUTES = (
     Route(
         method="POST",
-        path="/api/v1/push",
+        path=paths.PUSH,
         handler=push,
         needs=Permission.PUSH,
         queues=queues_of_items,

@@ -5,6 +5,7 @@ from skep.http.auth.principal import Permission
 from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import delete, get, named_queue, post
 from skep.model.address import queue_id
+from skep.wire import paths
 from skep.wire.admin.queue import (
     Cleared,
     ClearQuery,
@@ -53,7 +54,7 @@ async def removals(request: HttpRequest) -> HttpResponse:
 
 ROUTES = (
     post(
-        path="/api/v1/configure",
+        path=paths.CONFIGURE,
         handler=configure,
         needs=Permission.OPERATE,
         queues=lambda request: (request.body.queue,),
@@ -62,7 +63,7 @@ ROUTES = (
         response=Configured,
     ),
     delete(
-        path="/api/v1/resources/queues/{queue}",
+        path=paths.QUEUE,
         handler=delete_queue,
         needs=Permission.ADMIN,
         queues=named_queue,
@@ -70,7 +71,7 @@ ROUTES = (
         response=DeletedQueue,
     ),
     delete(
-        path="/api/v1/queues/{queue}/clear",
+        path=paths.CLEAR,
         handler=clear,
         needs=Permission.ADMIN,
         queues=named_queue,
@@ -79,7 +80,7 @@ ROUTES = (
         response=Cleared,
     ),
     get(
-        path="/api/v1/queues/{queue}/removals",
+        path=paths.REMOVALS,
         handler=removals,
         needs=Permission.STATUS,
         queues=named_queue,

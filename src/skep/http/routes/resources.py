@@ -12,6 +12,7 @@ from skep.http.routing import get, named_queue, no_queue
 from skep.model.name import to_datetime
 from skep.model.queue import Queue
 from skep.model.stats import Counts, GroupLag, QueueSummary
+from skep.wire import paths
 from skep.wire.stats.counts import PartitionsPage, to_counts
 from skep.wire.stats.resource import (
     DepthQuery,
@@ -166,7 +167,7 @@ async def depth(request: HttpRequest) -> HttpResponse:
 
 ROUTES = (
     get(
-        path="/api/v1/resources/overview",
+        path=paths.OVERVIEW,
         handler=overview,
         needs=Permission.STATUS,
         queues=no_queue,
@@ -174,7 +175,7 @@ ROUTES = (
         response=ResourceOverview,
     ),
     get(
-        path="/api/v1/resources/queues",
+        path=paths.QUEUES,
         handler=queues,
         needs=Permission.STATUS,
         queues=no_queue,
@@ -183,7 +184,7 @@ ROUTES = (
         response=QueueRows,
     ),
     get(
-        path="/api/v1/resources/queues/{queue}",
+        path=paths.QUEUE,
         handler=queue,
         needs=Permission.STATUS,
         queues=named_queue,
@@ -192,7 +193,7 @@ ROUTES = (
         response=QueueDetail,
     ),
     get(
-        path="/api/v1/resources/queues/{queue}/depth",
+        path=paths.QUEUE_DEPTH,
         handler=depth,
         needs=Permission.STATUS,
         queues=named_queue,
@@ -201,7 +202,7 @@ ROUTES = (
         response=DepthResponse,
     ),
     get(
-        path="/api/v1/resources/namespaces",
+        path=paths.NAMESPACES,
         handler=namespaces,
         needs=Permission.STATUS,
         queues=no_queue,
@@ -209,7 +210,7 @@ ROUTES = (
         response=NamespaceRows,
     ),
     get(
-        path="/api/v1/resources/tasks",
+        path=paths.TASKS,
         handler=tasks,
         needs=Permission.STATUS,
         queues=no_queue,
@@ -217,7 +218,7 @@ ROUTES = (
         response=TaskRows,
     ),
     get(
-        path="/api/v1/resources/partitions",
+        path=paths.PARTITIONS,
         handler=partitions,
         needs=Permission.STATUS,
         queues=queue_in_query,

@@ -10,6 +10,7 @@ from skep.http.limits import ANY_SIZE
 from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Route, every_queue, no_queue
 from skep.model.sink import Stage, StagedRows
+from skep.wire import paths
 from skep.wire.journal.arrow_reader import MEDIA_TYPE, to_rows
 from skep.wire.journal.sink import (
     AppResponse,
@@ -109,7 +110,7 @@ def _asked_queue(request: HttpRequest) -> Iterable[str]:
 ROUTES = (
     Route(
         method="POST",
-        path="/api/v1/journal/stage",
+        path=paths.SINK_STAGE,
         handler=stage,
         needs=Permission.PUSH,
         queues=_asked_queue,
@@ -121,7 +122,7 @@ ROUTES = (
     ),
     Route(
         method="POST",
-        path="/api/v1/journal/commit",
+        path=paths.SINK_COMMIT,
         handler=commit,
         needs=Permission.PUSH,
         queues=no_queue,
@@ -133,7 +134,7 @@ ROUTES = (
     ),
     Route(
         method="POST",
-        path="/api/v1/journal/abort",
+        path=paths.SINK_ABORT,
         handler=abort,
         needs=Permission.PUSH,
         queues=no_queue,
@@ -144,7 +145,7 @@ ROUTES = (
     ),
     Route(
         method="GET",
-        path="/api/v1/journal/apps/{app}",
+        path=paths.SINK_APP,
         handler=app,
         needs=Permission.STATUS,
         queues=no_queue,
@@ -154,7 +155,7 @@ ROUTES = (
     ),
     Route(
         method="DELETE",
-        path="/api/v1/journal/apps/{app}",
+        path=paths.SINK_APP,
         handler=reset,
         needs=Permission.OPERATE,
         queues=every_queue,

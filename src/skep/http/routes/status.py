@@ -9,6 +9,7 @@ from skep.http.routes.lookup import queue_in_query
 from skep.http.routes.time_window import now, queue_filter, queues, window, workers
 from skep.http.routing import get, named_queue, no_queue, post
 from skep.model.tally import Tally
+from skep.wire import paths
 from skep.wire.admin.group import seconds_since
 from skep.wire.message.message import to_message
 from skep.wire.pagination import Pagination, in_utc
@@ -166,7 +167,7 @@ async def refresh(request: HttpRequest) -> HttpResponse:
 
 ROUTES = (
     get(
-        path="/api/v1/status",
+        path=paths.STATUS,
         handler=status,
         needs=Permission.STATUS,
         queues=queue_in_query,
@@ -175,7 +176,7 @@ ROUTES = (
         response=StatusResponse,
     ),
     get(
-        path="/api/v1/status/queues",
+        path=paths.STATUS_QUEUES,
         handler=status_queues,
         needs=Permission.STATUS,
         queues=no_queue,
@@ -184,7 +185,7 @@ ROUTES = (
         response=StatusQueues,
     ),
     get(
-        path="/api/v1/status/queues/{queue}",
+        path=paths.STATUS_QUEUE,
         handler=status_queue,
         needs=Permission.STATUS,
         queues=named_queue,
@@ -193,7 +194,7 @@ ROUTES = (
         response=StatusQueueDetail,
     ),
     get(
-        path="/api/v1/status/queues/{queue}/messages",
+        path=paths.STATUS_MESSAGES,
         handler=status_messages,
         needs=Permission.STATUS,
         queues=named_queue,
@@ -202,7 +203,7 @@ ROUTES = (
         response=QueueMessages,
     ),
     get(
-        path="/api/v1/status/buffers",
+        path=paths.STATUS_BUFFERS,
         handler=buffers,
         needs=Permission.STATUS,
         queues=no_queue,
@@ -210,7 +211,7 @@ ROUTES = (
         response=Buffers,
     ),
     post(
-        path="/api/v1/stats/refresh",
+        path=paths.REFRESH,
         handler=refresh,
         needs=Permission.ADMIN,
         queues=no_queue,

@@ -16,6 +16,7 @@ from skep.model.address import partition_of
 from skep.model.entry import Entry
 from skep.model.name import check_lease_id, to_datetime
 from skep.model.operation import Push, Transaction
+from skep.wire import paths
 from skep.wire.body import encode
 from skep.wire.message.ack import STATUS
 from skep.wire.message.push import PushItem, to_draft, to_pushed
@@ -223,7 +224,7 @@ def _post(
 ) -> Route:
     return Route(
         method="POST",
-        path=f"/streams/v1/{path}",
+        path=path,
         handler=handler,
         needs=Permission.POP,
         queues=queues,
@@ -237,7 +238,7 @@ def _post(
 
 ROUTES = (
     _post(
-        "queries",
+        paths.STREAM_QUERIES,
         register,
         _queues_of_query,
         "Register a stream query; 409 if its computation has changed.",
@@ -245,7 +246,7 @@ ROUTES = (
         Registered,
     ),
     _post(
-        "state/get",
+        paths.STREAM_STATE,
         read_state,
         _queue_of_partition,
         "Read what a stream query knows about a partition.",
@@ -253,7 +254,7 @@ ROUTES = (
         StateResponse,
     ),
     _post(
-        "cycle",
+        paths.STREAM_CYCLE,
         cycle,
         _queues_of_cycle,
         "Write a cycle's state, push its results and acknowledge its source, all or nothing.",

@@ -11,6 +11,7 @@ from skep.http.routes.lookup import find_message, message_in_path, queue_of_part
 from skep.http.routing import get, no_queue, post
 from skep.model.address import partition_of
 from skep.model.name import to_datetime
+from skep.wire import paths
 from skep.wire.message.message import to_message
 from skep.wire.message.trace import (
     FIELDS,
@@ -126,7 +127,7 @@ async def _queue_of_body(request: HttpRequest) -> Iterable[str]:
 
 ROUTES = (
     post(
-        path="/api/v1/traces",
+        path=paths.TRACES,
         handler=record,
         needs=Permission.POP,
         queues=_queue_of_body,
@@ -138,7 +139,7 @@ ROUTES = (
         status=201,
     ),
     get(
-        path="/api/v1/traces/names",
+        path=paths.TRACE_NAMES,
         handler=names,
         needs=Permission.STATUS,
         queues=no_queue,
@@ -147,7 +148,7 @@ ROUTES = (
         response=NameRows,
     ),
     get(
-        path="/api/v1/traces/by-name/{name}",
+        path=paths.TRACES_BY_NAME,
         handler=by_name,
         needs=Permission.READ,
         queues=no_queue,
@@ -156,7 +157,7 @@ ROUTES = (
         response=NamedEvents,
     ),
     get(
-        path="/api/v1/traces/id/{traceId}",
+        path=paths.TRACES_BY_ID,
         handler=by_trace_id,
         needs=Permission.READ,
         queues=no_queue,
@@ -165,7 +166,7 @@ ROUTES = (
         response=TracedMessages,
     ),
     get(
-        path="/api/v1/traces/{partitionId}/{transactionId}",
+        path=paths.MESSAGE_TRACES,
         handler=of_message,
         needs=Permission.READ,
         queues=queue_of_partition,

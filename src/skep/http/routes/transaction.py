@@ -20,6 +20,7 @@ from skep.model.change import IdempotencyKey
 from skep.model.message import Receipt
 from skep.model.name import LeaseId, Offset, check_lease_id, check_transaction_id
 from skep.model.operation import Push, Transaction
+from skep.wire import paths
 from skep.wire.message.ack import to_settled
 from skep.wire.message.transaction import (
     AckOperation,
@@ -234,7 +235,7 @@ def _check_permissions(request: HttpRequest) -> None:
 ROUTES = (
     Route(
         method="POST",
-        path="/api/v1/transaction",
+        path=paths.TRANSACTION,
         handler=transact,
         needs=Permission.SOME,
         queues=_queues,
