@@ -24,6 +24,7 @@ from skep.wire.admin.group import (
     Sought,
     SoughtPartition,
     SubscriptionBody,
+    to_group_lane,
     to_group_partition,
     to_group_row,
     to_lagging_row,
@@ -51,7 +52,8 @@ async def group(request: HttpRequest) -> HttpResponse:
                     async for lag in yielding(
                         await lags.partitions(queue, name, offset=query.offset, limit=query.limit)
                     )
-                ]
+                ],
+                lanes=tuple(to_group_lane(lag, now) for lag in await lags.lanes(queue, name)),
             )
             for queue in await lags.find_all(name, request.principal.sees)
         }
