@@ -107,7 +107,7 @@ async def worker_metrics(request: HttpRequest) -> HttpResponse:
 
 
 async def postgres_stats(request: HttpRequest) -> HttpResponse:
-    """What PostgreSQL says of itself: nothing, because there is none."""
+    """Queen's shape, marked as not collected: the database's own views have these numbers."""
     return HttpResponse(PostgresStats())
 
 

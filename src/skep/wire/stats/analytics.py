@@ -118,8 +118,13 @@ class WorkerMetrics(Body, frozen=True, kw_only=True):
 
 
 class PostgresStats(Body, frozen=True, kw_only=True):
-    """What PostgreSQL says of itself; nothing where there is none."""
+    """Queen's shape without content: this server collects no statistics of PostgreSQL.
 
+    ``collected`` is always false, and the lists are always empty.
+    """
+
+    collected: Literal[False] = False
+    reason: str = "not collected by this server; query the pg_stat views of the database"
     database_cache: tuple[()] = ()
     table_cache: tuple[()] = ()
     index_cache: tuple[()] = ()

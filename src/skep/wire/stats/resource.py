@@ -144,7 +144,7 @@ class Throughput(Body, frozen=True, kw_only=True):
 
 
 class ResourceOverview(Body, frozen=True, kw_only=True):
-    """``statsAge`` is 0: the numbers are those of this moment."""
+    """Totals over all visible queues at ``timestamp``."""
 
     queues: int
     partitions: int
@@ -154,7 +154,6 @@ class ResourceOverview(Body, frozen=True, kw_only=True):
     lag: LagSpread
     throughput: Throughput
     timestamp: datetime
-    stats_age: int = 0
 
 
 class DepthQuery(Body, frozen=True, kw_only=True):
@@ -174,7 +173,6 @@ class DepthResponse(Body, frozen=True, kw_only=True):
     group: str
     pending: int
     partitions_pending: int
-    conflation: bool = False
     effective_pending: int
     partitions: list[PartitionDepth]
 

@@ -69,20 +69,14 @@ class StatusResponse(Body, frozen=True, kw_only=True):
     dead_letter_queue: StatusDeadLetters
     workers: list[Worker]
     errors: StatusErrors
-    stats_age: int = 0
-
-
-class FailedFiles(Body, frozen=True, kw_only=True):
-    count: int = 0
 
 
 class Buffers(Body, frozen=True, kw_only=True):
-    """Pushes that lie aside, durably, and will be delivered when maintenance ends."""
+    """``pendingCount`` is how many messages are buffered until push maintenance ends;
+    ``dbHealthy`` is whether the store accepts writes."""
 
-    pending_count: int = 0
-    failed_count: int = 0
+    pending_count: int
     db_healthy: bool
-    failed_files: FailedFiles = FailedFiles()
 
 
 class Refreshed(Body, frozen=True, kw_only=True):
