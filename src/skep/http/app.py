@@ -160,7 +160,7 @@ class App:
         try:
             return await _handle(route, request)
         except Invalid as error:
-            raise as_sent(error, route) from None
+            raise as_sent(error, route, request.origins()) from None
 
     def _limit(self, principal: Principal) -> None:
         """Count the request, and let what it creates count against the quota of its principal."""

@@ -11,6 +11,7 @@ from skep.http.auth.principal import Permission, Principal
 from skep.http.process.server_info import ServerInfo
 from skep.model.lease_id import is_bound
 from skep.model.name import LeaseId
+from skep.wire.field_path import Origins
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Event: TypeAlias = MutableMapping[str, Any]
@@ -36,6 +37,8 @@ class HttpRequest(msgspec.Struct):
     """Verify the credentials of the request again."""
     query: Any = None
     body: Any = None
+    origins: Callable[[], Origins] = dict
+    """Where the arguments of the core came from; called if the core raises ``Invalid``."""
 
     def holds(self, lease_id: LeaseId) -> bool:
         """Whether a lease, if it is still held, was taken by who asks."""

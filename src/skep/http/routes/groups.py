@@ -5,7 +5,7 @@ from datetime import datetime
 
 from skep.core.aio.slicing import yielding
 from skep.core.journal.reader_group import Reader
-from skep.errors import Conflict, Invalid
+from skep.errors import Conflict
 from skep.http.auth.principal import Permission
 from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import delete, get, named_queue, no_queue, post
@@ -186,13 +186,10 @@ async def seek_partition(request: HttpRequest) -> HttpResponse:
 
 async def _seek(request: HttpRequest, partition: str | None) -> int:
     field, target = to_target(request.body)
-    try:
-        return await request.broker.groups.seek(
-            request.params["queue"], request.params["group"], target, partition=partition
-        )
-    except Invalid as error:
-        # The core knows one argument where the wire has four fields.
-        raise Invalid(field if error.field == "to" else error.field, error.reason) from None
+    request.origins = lambda: {("to",): (field,)}
+    return await request.broker.groups.seek(
+        request.params["queue"], request.params["group"], target, partition=partition
+    )
 
 
 def _now(request: HttpRequest) -> datetime:

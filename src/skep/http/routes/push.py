@@ -1,8 +1,9 @@
 """Pushing."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
-from skep.errors import InMaintenance, Invalid
+from skep.errors import FieldPath, InMaintenance
 from skep.http.auth.principal import Permission
 from skep.http.limits import ANY_SIZE
 from skep.http.request import HttpRequest, HttpResponse
@@ -10,6 +11,7 @@ from skep.http.routing import Route
 from skep.model.message import Draft
 from skep.model.operation import Push
 from skep.wire import paths
+from skep.wire.field_path import Origins
 from skep.wire.message.push import (
     Buffered,
     PushBody,
@@ -27,10 +29,8 @@ async def push(request: HttpRequest) -> HttpResponse:
     if not items:
         return HttpResponse([], 201)
     drafts = to_drafts(items, most=request.broker.limits.payload_bytes)
-    try:
-        return HttpResponse(await _push(request, items, drafts), 201)
-    except Invalid as error:
-        raise error.moved(places_of(items)) from None
+    request.origins = partial(origins_of, items)
+    return HttpResponse(await _push(request, items, drafts), 201)
 
 
 async def _push(
@@ -103,16 +103,16 @@ def _by_queue(items: Sequence[PushItem]) -> dict[str, list[int]]:
     return by_queue
 
 
-def places_of(items: Sequence[PushItem], name: str = "items") -> dict[str, str]:
-    """Where among the items is what the core names, which knows them by queue."""
-    places = {"queue": f"{name}[0].queue", "drafts": name}
+def origins_of(items: Sequence[PushItem], name: str = "items") -> Origins:
+    """The items that the core's arguments were made from: it gets them by queue."""
+    origins: dict[FieldPath, FieldPath] = {("queue",): (name, 0, "queue"), ("drafts",): (name,)}
     for number, indexes in enumerate(_by_queue(items).values()):
-        for push in (f"operations[{number}]", f"pushes[{number}]"):
-            places[f"{push}.queue"] = f"{name}[{indexes[0]}].queue"
-            places[f"{push}.drafts"] = name
+        for push in (("operations", number), ("pushes", number)):
+            origins[*push, "queue"] = (name, indexes[0], "queue")
+            origins[*push, "drafts"] = (name,)
             for draft, index in enumerate(indexes):
-                places[f"{push}.drafts[{draft}]"] = f"{name}[{index}]"
-    return places
+                origins[*push, "drafts", draft] = (name, index)
+    return origins
 
 
 def queues_of_items(request: HttpRequest) -> Iterable[str]:

@@ -1,16 +1,17 @@
 """Stream queries: register, read state, do a cycle."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import msgspec
 
 from skep.core.transaction.stream_query import CycleAck, Query
-from skep.errors import Conflict, Invalid, LeaseLost, NotFound, QueryChanged
+from skep.errors import Conflict, LeaseLost, NotFound, QueryChanged
 from skep.http.auth.principal import Permission, not_yours
 from skep.http.limits import ANY_SIZE
 from skep.http.problems import status_of
 from skep.http.request import HttpRequest, HttpResponse
-from skep.http.routes.push import places_of
+from skep.http.routes.push import origins_of
 from skep.http.routing import Handler, Queues, Route
 from skep.model.address import partition_of
 from skep.model.entry import Entry
@@ -116,6 +117,7 @@ async def cycle(request: HttpRequest) -> HttpResponse:
         await request.broker.maintenance.check_normal()
     number = partition_of(body.partition_id)
     pushes = _pushes(body.push_items, request.broker.limits.payload_bytes)
+    request.origins = partial(origins_of, body.push_items, "push_items")
     try:
         done = await request.broker.stream_queries.cycle(
             body.query_id,
@@ -125,8 +127,6 @@ async def cycle(request: HttpRequest) -> HttpResponse:
             ack=_ack(request),
             producer=request.principal.subject,
         )
-    except Invalid as error:
-        raise error.moved(places_of(body.push_items, "push_items")) from None
     except (Conflict, NotFound) as error:
         refused = CycleResponse(
             success=False,

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 import msgspec
 
 from skep.core.transaction.transaction import fingerprint_of
-from skep.errors import Conflict, Invalid, KeyReused, LeaseLost, NotFound, SkepError
+from skep.errors import Conflict, KeyReused, LeaseLost, NotFound, SkepError
 from skep.http.auth.principal import Permission
 from skep.http.limits import ANY_SIZE
 from skep.http.problems import status_of
@@ -115,15 +115,13 @@ async def _do(
     if key is not None:
         memo = msgspec.msgpack.encode(_Memo(transaction_id, plan.acks))
         key = msgspec.structs.replace(key, memo=memo)
-    try:
-        done = await request.broker.transact(
-            plan.operations,
-            required_leases=body.required_leases,
-            idempotency_key=key,
-            producer=request.principal.subject,
-        )
-    except Invalid as error:
-        raise error.moved(plan.all_places()) from None
+    request.origins = plan.all_origins
+    done = await request.broker.transact(
+        plan.operations,
+        required_leases=body.required_leases,
+        idempotency_key=key,
+        producer=request.principal.subject,
+    )
     if done.repeated and done.memo:
         transaction_id = msgspec.msgpack.decode(done.memo, type=_Memo).transaction_id
     return _response(body, plan, done, transaction_id)

@@ -78,7 +78,7 @@ def to_drafts(items: Sequence[PushItem], *, most: int) -> list[Draft]:
     try:
         drafts.extend(to_draft("payload", item, most=most) for item in items)
     except Invalid as error:
-        raise error.moved({"payload": f"items[{len(drafts)}].payload"}) from None
+        raise error.within("items", len(drafts)) from None
     return drafts
 
 

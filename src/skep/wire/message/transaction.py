@@ -107,13 +107,15 @@ def from_operations(operations: Sequence[Operation]) -> list[WireOperation]:
         raise Invalid("operations", "must be a sequence that is not empty")
     made: list[WireOperation] = []
     for index, operation in enumerate(operations):
-        where = f"operations[{index}]"
         if not isinstance(operation, Push | Ack | Extend):
-            raise Invalid(where, f"must be Push, Ack or Extend, not {type(operation).__name__}")
+            raise Invalid(
+                f"operations[{index}]",
+                f"must be Push, Ack or Extend, not {type(operation).__name__}",
+            )
         try:
             made.append(_wire_operation(operation))
         except Invalid as error:
-            raise error.within(where) from None
+            raise error.within("operations", index) from None
     return made
 
 
