@@ -36,7 +36,11 @@ SkepError
 Catch a branch, not a leaf, unless you handle that leaf differently.
 """
 
-from typing import Self
+import re
+from typing import Self, TypeAlias
+
+FieldPath: TypeAlias = tuple[str | int, ...]
+"""Names and indexes on the way to a field of an argument."""
 
 
 class SkepError(Exception):
@@ -161,17 +165,27 @@ class Invalid(SkepError):
         super().__init__(f"{field}: {reason}")
         self.field, self.reason = field, reason
 
-    def within(self, where: str) -> Self:
-        """The same, of what is a part of something larger."""
-        return type(self)(f"{where}.{self.field}", self.reason)
+    @property
+    def path(self) -> FieldPath:
+        """``field`` in parts: ``drafts[0].partition`` is ``("drafts", 0, "partition")``."""
+        parts = _PART.finditer(self.field)
+        return tuple(int(part[1]) if part[1] else part[0] for part in parts)
 
-    def moved(self, places: dict[str, str]) -> Self:
-        """The same, where others call the place otherwise: the longest that is known counts."""
-        for known in sorted(places, key=len, reverse=True):
-            rest = self.field.removeprefix(known)
-            if rest != self.field and rest[:1] in ("", ".", "["):
-                return type(self)(places[known] + rest, self.reason)
-        return self
+    def at(self, path: FieldPath) -> Self:
+        """The same error at another path."""
+        return type(self)(_to_field(path), self.reason)
+
+    def within(self, *parents: str | int) -> Self:
+        """The same error in a part of a larger argument."""
+        return type(self)(f"{_to_field(parents)}.{self.field}", self.reason)
+
+
+_PART = re.compile(r"\[(\d+)\]|[^.\[\]]+")
+
+
+def _to_field(path: FieldPath) -> str:
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return "".join(parts).removeprefix(".")
 
 
 class TooLarge(Invalid):

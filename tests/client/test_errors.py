@@ -11,12 +11,12 @@ from skep import AsyncClient, Broker, errors
 from skep.client.retry import Retry
 from skep.errors import SkepError
 from skep.http.app import App
-from skep.http.auth.authenticator import OpenDoor
+from skep.http.auth.authenticator import AllowAll
 from skep.http.auth.principal import Permission
-from skep.http.request import Call, Reply
+from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Route, no_queue
 from skep.wire.message.push import PushBody
-from skep.wire.problem import from_answer
+from skep.wire.problem import from_response
 from tests.broker.build import drafts
 from tests.client.conftest import AT_ONCE
 
@@ -40,7 +40,7 @@ def every_error() -> Iterator[SkepError]:
 
 
 def failing_app(broker: Broker, error: Exception) -> App:
-    async def fail(call: Call) -> Reply:
+    async def fail(call: HttpRequest) -> HttpResponse:
         raise error
 
     route = Route(
@@ -49,10 +49,10 @@ def failing_app(broker: Broker, error: Exception) -> App:
         handler=fail,
         needs=Permission.PUSH,
         queues=no_queue,
-        about="Fails.",
+        summary="Fails.",
         body=PushBody,
     )
-    return App(broker, [route], authenticator=OpenDoor())
+    return App(broker, [route], authenticator=AllowAll())
 
 
 @pytest.mark.parametrize("error", list(every_error()), ids=lambda error: type(error).__name__)
@@ -99,7 +99,7 @@ async def test_a_server_that_fails_in_the_middle_leaves_it_open_what_it_did(
 def test_an_answer_that_is_not_ours_means_what_its_status_says(
     status: int, body: bytes, kind: type[SkepError]
 ) -> None:
-    assert type(from_answer(status, body)) is kind
+    assert type(from_response(status, body)) is kind
 
 
 async def test_an_answer_that_makes_no_sense_leaves_it_open_what_was_done() -> None:

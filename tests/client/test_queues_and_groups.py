@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from skep import AsyncClient, Broker, Draft
 from skep.client.request import PAGE
+from skep.core.journal.journal import Selection
 from skep.errors import GroupNotFound, Invalid, PartitionNotFound, QueueNotFound
 from skep.model.queue import Queue
 from skep.model.stats import QueueSummary
@@ -217,6 +218,20 @@ async def test_a_groups_place_in_each_partition_is_shown(
     assert found == list(await broker.groups.lag("orders", "billing"))
     with pytest.raises(GroupNotFound):
         await client.groups.lag("orders", "none")
+
+
+async def test_a_reader_groups_position_in_each_lane_is_shown(
+    client: AsyncClient, broker: Broker
+) -> None:
+    await broker.push("orders", drafts(3))
+    orders = Selection(queues=("orders",), pattern=None)
+    await broker.reader_groups.begin("archive", orders, "earliest", lambda queue: True)
+
+    (lane,) = await client.groups.lanes("orders", "archive")
+
+    assert [lane] == await broker.insight.groups.lanes("orders", "archive")
+    assert (lane.position, lane.head, lane.backlog) == (0, 3, 3)
+    assert list(await client.groups.lag("orders", "archive")) == []
 
 
 async def test_a_group_is_moved(client: AsyncClient, broker: Broker, clock: ManualClock) -> None:

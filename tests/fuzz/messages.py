@@ -13,8 +13,8 @@ from skep.wire.message.push import from_drafts
 from skep.wire.message.transaction import (
     AckOperation,
     PushOperation,
-    TransactionAnswer,
     TransactionBody,
+    TransactionResponse,
     WireOperation,
 )
 from skep.wire.paths import API, TRANSACTION
@@ -358,7 +358,7 @@ class TransactByName(Transact):
         push = PushOperation(items=from_drafts(self.queue, self.drafts))
         body = TransactionBody(operations=[*acks, push], idempotency_key=self.key)
         answer = await seat.client.connection.send(post(TRANSACTION, body, repeatable=False))
-        done = answer.decode(TransactionAnswer)
+        done = answer.decode(TransactionResponse)
         if done.problem is not None:
             raise from_problem(done.problem)
         return done

@@ -11,7 +11,7 @@ import httpx
 from skep import Broker, Delivery, KeyRing, Limits
 from skep.client.retry import Retry
 from skep.http.app import App
-from skep.http.auth.authenticator import OpenDoor
+from skep.http.auth.authenticator import AllowAll
 from skep.http.routes import all_routes
 from skep.store.memory import MemoryStore
 from skep.store.protocol import Store
@@ -173,6 +173,6 @@ _routes = cache(all_routes)
 
 
 def _serve(broker: Broker) -> Server:
-    app = App(broker, _routes(), authenticator=OpenDoor())
+    app = App(broker, _routes(), authenticator=AllowAll())
     transport = httpx.ASGITransport(app)
     return Server(broker, PlainClient(URL, retry=ONCE, transport=transport))

@@ -10,16 +10,16 @@ from uvicorn._types import ASGI3Application
 from uvicorn.server import ServerState
 
 from skep.http.body_budget import BodyBudget
-from skep.http.limits import DoorLimits
+from skep.http.limits import HttpLimits
 from skep.http.rejection import RejectionLog
-from skep.http.uvicorn_protocol import DoorProtocol
+from skep.http.uvicorn_protocol import LimitedProtocol
 from tests.broker.build import turn
 
 PATIENCE = 10
 
 
 class Connection:
-    def __init__(self, client: socket.socket, protocol: DoorProtocol) -> None:
+    def __init__(self, client: socket.socket, protocol: LimitedProtocol) -> None:
         self._client = client
         self._loop = asyncio.get_running_loop()
         self.protocol = protocol
@@ -67,15 +67,15 @@ async def until(condition: Callable[[], bool]) -> None:
 
 @asynccontextmanager
 async def connect(
-    app: ASGI3Application, *, limits: DoorLimits | None = None, budget: BodyBudget | None = None
+    app: ASGI3Application, *, limits: HttpLimits | None = None, budget: BodyBudget | None = None
 ) -> AsyncIterator[Connection]:
     attributes = {
-        "limits": limits or DoorLimits(),
-        "budget": budget or BodyBudget(DoorLimits().unfinished_bytes),
+        "limits": limits or HttpLimits(),
+        "budget": budget or BodyBudget(HttpLimits().unfinished_bytes),
         "rejections": RejectionLog(),
     }
     config = uvicorn.Config(app, lifespan="off", log_config=None, ws="none")
-    protocol = type("LimitedProtocol", (DoorProtocol,), attributes)(
+    protocol = type("LimitedProtocol", (LimitedProtocol,), attributes)(
         config=config, server_state=ServerState(), app_state={}
     )
     client, served = socket.socketpair()

@@ -8,7 +8,7 @@ import httpx
 
 from skep import Broker
 from skep.http.app import App
-from skep.http.auth.authenticator import OpenDoor
+from skep.http.auth.authenticator import AllowAll
 from skep.http.routes import all_routes
 from skep.http.routing import Route
 from skep.store.open import open_store
@@ -68,7 +68,7 @@ async def door(routes: Sequence[Route] | None = None) -> AsyncIterator[Hand]:
     clock = ManualClock()
     broker = make_broker(open_store("memory://", clock=clock))
     async with broker:
-        app = App(broker, routes or all_routes(), authenticator=OpenDoor())
+        app = App(broker, routes or all_routes(), authenticator=AllowAll())
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
             yield Hand(broker, clock, http)

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from skep.http.auth.principal import ROLES, Permission
-from skep.http.routes.lookup import asked_queue
+from skep.http.routes.lookup import queue_in_query
 from skep.http.routing import Route
 from tests.broker.build import drafts, finish, pop_all, start
 from tests.http.examples import EXAMPLES, WITHOUT_QUEUE
@@ -204,7 +204,7 @@ def test_every_route_has_an_example_and_every_example_a_route() -> None:
 
 
 def test_a_route_that_need_not_be_told_a_queue_has_an_example_without_one() -> None:
-    asked = {(route.method, route.path) for route in ROUTES if route.queues is asked_queue}
+    asked = {(route.method, route.path) for route in ROUTES if route.queues is queue_in_query}
 
     assert set(WITHOUT_QUEUE) == asked
 

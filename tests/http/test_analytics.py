@@ -82,9 +82,11 @@ async def test_the_worker_says_what_it_did(client: Client, clock: ManualClock) -
     assert one["summary"]["totalPushMessages"] == 1
 
 
-async def test_there_is_nothing_to_say_of_postgresql(client: Client) -> None:
+async def test_statistics_of_postgresql_are_marked_as_not_collected(client: Client) -> None:
     found = await client.get(f"{ANALYTICS}/postgres-stats")
 
+    assert found.pop("collected") is False
+    assert "pg_stat" in found.pop("reason")
     assert set(found) == {
         "databaseCache",
         "tableCache",

@@ -13,10 +13,10 @@ from skep.http.app import App
 from skep.http.auth import authenticator as auth
 from skep.http.auth.api_key import CHECK_SECONDS, ApiKeys, NewKey, create_key
 from skep.http.auth.api_key_file import add_key, revoke_key
-from skep.http.auth.authenticator import GuardedDoor, OpenDoor
+from skep.http.auth.authenticator import AllowAll, CredentialCheck
 from skep.http.auth.jwt import Expected, OneKey, Tokens, VerifyingKey, from_secret
 from skep.http.auth.principal import ANYBODY, NOBODY, Permission
-from skep.http.request import Call, Reply
+from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Route, no_queue
 from skep.testing.clock import ManualClock
 from tests.http.guarded import knock, make_app
@@ -250,7 +250,7 @@ async def test_a_route_that_needs_nothing_is_open_to_who_shows_nothing(
 
 
 async def test_nobody_has_no_rights_and_sees_no_queue() -> None:
-    door = GuardedDoor(tokens=_tokens(from_secret(SECRET), ManualClock()))
+    door = CredentialCheck(tokens=_tokens(from_secret(SECRET), ManualClock()))
 
     principal = await door.authenticate(Permission.NONE, b"", b"")
 
@@ -260,7 +260,7 @@ async def test_nobody_has_no_rights_and_sees_no_queue() -> None:
 
 
 async def test_where_nobody_is_asked_everybody_may_do_everything() -> None:
-    principal = await OpenDoor().authenticate(Permission.ADMIN, b"", b"")
+    principal = await AllowAll().authenticate(Permission.ADMIN, b"", b"")
 
     assert principal == ANYBODY
 
@@ -326,7 +326,7 @@ async def test_only_so_many_tokens_are_remembered(
 ) -> None:
     monkeypatch.setattr(auth, "REMEMBERED", 2)
     verifying = _Counting(from_secret(SECRET))
-    door = GuardedDoor(tokens=_tokens(verifying, clock), now=lambda: seconds(clock))
+    door = CredentialCheck(tokens=_tokens(verifying, clock), now=lambda: seconds(clock))
     one, two, three = (f"Bearer {sign(sub=name)}".encode() for name in ("one", "two", "three"))
 
     for token in (one, two, three, three, one):
@@ -383,7 +383,7 @@ async def test_tokens_keys_and_secrets_are_in_no_log_and_no_answer(
 async def _fail(broker: Broker, clock: ManualClock, secret: str) -> httpx.Response:
     """A request with a good token that the server has no answer to."""
 
-    async def break_down(call: Call) -> Reply:
+    async def break_down(call: HttpRequest) -> HttpResponse:
         raise RuntimeError("this is a failure of the server")
 
     route = Route(
@@ -392,7 +392,7 @@ async def _fail(broker: Broker, clock: ManualClock, secret: str) -> httpx.Respon
         handler=break_down,
         needs=Permission.STATUS,
         queues=no_queue,
-        about="Fail.",
+        summary="Fail.",
     )
     app = make_app(broker, clock, routes=[route], jwt_secret=secret)
     async with knock(app, **bearer(sign(key=secret))) as client:
@@ -404,15 +404,15 @@ def test_what_keeps_secrets_does_not_show_them(tmp_path: Path, key: NewKey) -> N
     tokens = Tokens(OneKey(verifying), Expected())
     keys = ApiKeys(tmp_path / "keys.json")
 
-    shown = f"{tokens!r} {keys!r} {GuardedDoor(tokens=tokens, keys=keys)!r} {vars(tokens)!r}"
+    shown = f"{tokens!r} {keys!r} {CredentialCheck(tokens=tokens, keys=keys)!r} {vars(tokens)!r}"
 
     assert SECRET not in shown
     assert SECRET not in repr(verifying)
 
 
 def _open_route() -> Route:
-    async def tell(call: Call) -> Reply:
-        return Reply([call.principal.subject, call.principal.sees("orders")])
+    async def tell(call: HttpRequest) -> HttpResponse:
+        return HttpResponse([call.principal.subject, call.principal.sees("orders")])
 
     return Route(
         method="GET",
@@ -420,7 +420,7 @@ def _open_route() -> Route:
         handler=tell,
         needs=Permission.NONE,
         queues=no_queue,
-        about="Who asks.",
+        summary="Who asks.",
     )
 
 

@@ -10,7 +10,7 @@ import skep
 from skep import AsyncClient, Draft
 from skep.errors import Conflict, Invalid
 from skep.http.app import App
-from skep.http.auth.authenticator import OpenDoor
+from skep.http.auth.authenticator import AllowAll
 from skep.http.routes import all_routes
 
 
@@ -33,7 +33,7 @@ def names(path: Path) -> list[str]:
 @pytest.fixture
 async def client(tmp_path: Path, backups: Path) -> AsyncIterator[AsyncClient]:
     async with skep.open(tmp_path / "data", sweep_interval=None) as broker:
-        app = App(broker, all_routes(backup_directory=backups), authenticator=OpenDoor())
+        app = App(broker, all_routes(backup_directory=backups), authenticator=AllowAll())
         async with AsyncClient("http://127.0.0.1", transport=httpx.ASGITransport(app)) as client:
             await client.push("orders", [Draft(b"1")])
             yield client
@@ -85,7 +85,7 @@ async def test_a_link_does_not_lead_out_of_the_directory(client: AsyncClient) ->
 
 async def test_a_server_without_a_directory_makes_no_backup(tmp_path: Path) -> None:
     async with skep.open(tmp_path / "data", sweep_interval=None) as broker:
-        app = App(broker, all_routes(), authenticator=OpenDoor())
+        app = App(broker, all_routes(), authenticator=AllowAll())
         async with AsyncClient("http://127.0.0.1", transport=httpx.ASGITransport(app)) as client:
             with pytest.raises(Conflict, match="SKEP_BACKUP_DIRECTORY"):
                 await client.backup("today")

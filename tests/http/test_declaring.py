@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from skep.http.auth.principal import Permission
-from skep.http.request import Call, Reply
+from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routes import all_routes
 from skep.http.routing import Route, named_queue, no_queue
 
 
-async def answer(call: Call) -> Reply:
-    return Reply()
+async def answer(request: HttpRequest) -> HttpResponse:
+    return HttpResponse()
 
 
 def declaration(**other: Any) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def declaration(**other: Any) -> dict[str, Any]:
         "handler": answer,
         "needs": Permission.STATUS,
         "queues": no_queue,
-        "about": "Something.",
+        "summary": "Something.",
         **other,
     }
 

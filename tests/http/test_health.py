@@ -97,7 +97,7 @@ async def test_metrics_are_a_few_numbers(client: Client) -> None:
 
     assert found["messages"] == {"total": 4, "rate": 4}
     assert found["requests"]["total"] == 2
-    assert found["database"] == {"poolSize": 0, "idleConnections": 0, "waitingRequests": 0}
+    assert "database" not in found
     assert found["memory"]["rss"] > 0
     assert found["cpu"]["user"] > 0
     assert "orders" not in str(found)

@@ -37,6 +37,23 @@ async def test_a_group_that_stays_is_shown_where_it_began(hand: Hand) -> None:
     assert (stayed["lag"], moved["lag"]) == (3, 0)
 
 
+async def test_a_reader_group_has_lanes_and_no_partitions(hand: Hand) -> None:
+    group = "/api/v1/journal/groups/archive"
+    await hand.push("orders", 1, 2, 3)
+    await hand.http.put(group, json={"queues": ["orders"], "start": "earliest"})
+    await hand.pop("orders", consumerGroup="billing")
+
+    reader = (await hand.http.get("/api/v1/consumer-groups/archive")).json()["orders"]
+    popping = (await hand.http.get("/api/v1/consumer-groups/billing")).json()["orders"]
+
+    (lane,) = reader["lanes"]
+    assert (lane["position"], lane["head"], lane["lag"]) == (0, 3, 3)
+    assert lane["oldestAt"] is not None
+    assert "partitionId" not in lane
+    assert (reader["partitions"], popping["lanes"]) == ([], [])
+    assert len(popping["partitions"]) == 1
+
+
 async def test_a_time_that_is_none_is_refused_by_its_name(hand: Hand) -> None:
     await hand.push("orders", 1)
 

@@ -15,7 +15,7 @@ from skep.http.limits import MB
 from skep.http.routes import all_routes
 from skep.http.routing import Route
 from skep.wire.body import MAX_ELEMENTS
-from skep.wire.message.dead_letter import MAX_NUMBERS, LetterChoice
+from skep.wire.message.dead_letter import MAX_NUMBERS, DeadLetterSelection
 from skep.wire.message.push import PushBody
 from skep.wire.message.stream_query import CycleBody
 from skep.wire.message.transaction import TransactionBody
@@ -72,7 +72,10 @@ def outcome(decode: Any) -> object:
                 '{"operations": [], "requiredLeases": [5]}',
             )
         ),
-        *((LetterChoice, f'{{"numbers": [{number}, 2]}}') for number in ("1", "-1", '"1"', "null")),
+        *(
+            (DeadLetterSelection, f'{{"numbers": [{number}, 2]}}')
+            for number in ("1", "-1", '"1"', "null")
+        ),
         (CycleBody, f'{{"query_id": "{ID}", "partition_id": "{ID}", "push_items": [{ITEM}]}}'),
     ],
 )

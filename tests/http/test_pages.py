@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from skep.http.request import Call
+from skep.http.request import HttpRequest
 from skep.http.routes import all_routes
 from tests.http.build import Client
 
@@ -39,6 +39,6 @@ async def test_words_of_the_wire_are_set_as_code(client: Client) -> None:
 @pytest.mark.parametrize("path", ["/docs", "/docs.css", "/openapi.json"])
 async def test_a_page_is_rendered_once(path: str) -> None:
     route = next(route for route in all_routes() if route.path == path)
-    call = cast("Call", None)
+    call = cast("HttpRequest", None)
 
     assert await route.handler(call) is await route.handler(call)

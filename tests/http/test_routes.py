@@ -7,16 +7,17 @@ from skep.http.auth.principal import Permission
 from skep.http.openapi import document
 from skep.http.routes import all_routes
 from skep.http.routing import Route
+from skep.wire import paths
 from tests.http.build import Client, somebody
 
 PAGES = {"/metrics/prometheus", "/openapi.json", "/docs", "/docs.css"}
 """What is not described as JSON is."""
 OPEN = {"/health", "/health/live", "/health/ready", "/metrics", *PAGES}
 IN_SNAKE_CASE = {
-    *("Pushed", "Extended", "LaggingRow", "Health"),
+    *("Pushed", "Extended", "LaggingRow", "HealthResponse"),
     *("WireEvent", "NamedEvent", "NameRow", "NameRows"),
     *("RegisterBody", "Registered", "StateBody", "StateRow"),
-    *("CycleBody", "CycleAnswer", "CycleAckResult"),
+    *("CycleBody", "CycleResponse", "CycleAckResult"),
 }
 """Bodies with a field that Queen's clients send or read under such a name."""
 OF_QUEEN = """
@@ -96,11 +97,11 @@ def test_only_health_metrics_and_documentation_are_open_to_everybody() -> None:
 
 @pytest.mark.parametrize("route", all_routes(), ids=name)
 def test_a_route_says_what_it_does_and_gives(route: Route) -> None:
-    assert route.about.endswith(".")
-    answers = route.answer if isinstance(route.answer, tuple) else (route.answer,)
+    assert route.summary.endswith(".")
+    answers = route.response if isinstance(route.response, tuple) else (route.response,)
     # What cannot be described here could not be documented either.
     msgspec.json.schema_components([kind for kind in (route.query, *answers) if kind is not None])
-    assert (route.answer is None) == (route.path in PAGES or route.status == 204)
+    assert (route.response is None) == (route.path in PAGES or route.status == 204)
 
 
 def test_bodies_are_in_camel_case_unless_queens_clients_have_them_otherwise() -> None:
@@ -128,3 +129,24 @@ async def test_a_route_is_closed_to_who_may_nothing(client: Client, route: Route
     problem = await client.ask(route.method, path, 403)
 
     assert problem["type"] == "Forbidden"
+
+
+def test_every_path_is_a_template_of_the_wire() -> None:
+    templates = {value for name, value in vars(paths).items() if name.isupper()}
+
+    assert {route.path for route in all_routes()} <= templates
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (paths.pop(None, None), "/api/v1/pop"),
+        (paths.pop("a/b", None), "/api/v1/pop/queue/a%2Fb"),
+        (paths.pop("..", "{queue}"), "/api/v1/pop/queue/%2E%2E/partition/%7Bqueue%7D"),
+        (paths.settle("l1"), "/api/v1/lease/l1/settle"),
+        (paths.dead_letter("orders", 7), "/api/v1/dlq/orders/7"),
+        (paths.seek("g", "q", "p"), "/api/v1/consumer-groups/g/queues/q/partitions/p/seek"),
+    ],
+)
+def test_a_path_is_its_template_with_quoted_names(path: str, expected: str) -> None:
+    assert path == expected

@@ -9,7 +9,7 @@ import pytest
 from skep.errors import Invalid
 from skep.http.auth.api_key import create_key
 from skep.http.auth.api_key_file import add_key
-from skep.http.auth.authenticator import GuardedDoor, OpenDoor, build_authenticator
+from skep.http.auth.authenticator import AllowAll, CredentialCheck, build_authenticator
 from skep.model.quota import Quota
 from skep.settings import Settings
 from tests.http.signing import ED25519, SECRET, write_pem
@@ -18,7 +18,7 @@ from tests.http.signing import ED25519, SECRET, write_pem
 
 
 def test_without_keys_and_tokens_nobody_is_asked() -> None:
-    assert isinstance(build_authenticator(Settings()), OpenDoor)
+    assert isinstance(build_authenticator(Settings()), AllowAll)
 
 
 def test_each_way_to_know_callers_guards_the_door(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_each_way_to_know_callers_guards_the_door(tmp_path: Path) -> None:
         build_authenticator(Settings(api_keys=str(keys), jwt_secret=SECRET)),
     ]
 
-    assert all(isinstance(door, GuardedDoor) for door in doors)
+    assert all(isinstance(door, CredentialCheck) for door in doors)
 
 
 @pytest.mark.parametrize(

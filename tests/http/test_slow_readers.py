@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator
 import pytest
 from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, Scope
 
-from skep.http.limits import MB, DoorLimits
+from skep.http.limits import MB, HttpLimits
 from tests.http.connection import Connection, connect, until
 from tests.http.raw import get
 
 SIZE = 8 * MB
-LIMITS = DoorLimits(write_seconds=30)
+LIMITS = HttpLimits(write_seconds=30)
 SOON, LATE = 20, 31
 
 

@@ -30,7 +30,6 @@ async def test_the_status_shows_what_happened_minute_by_minute(
     assert (second["ingested"], second["popMessages"], second["processed"]) == (0, 2, 2)
     assert second["processedPerSecond"] == pytest.approx(2 / 60)
     assert (second["avgLagMs"], second["maxLagMs"]) == (60_000, 60_000)
-    assert found["statsAge"] == 0
 
 
 async def test_the_status_shows_what_is_there_now(client: Client) -> None:
@@ -250,12 +249,7 @@ async def test_messages_of_a_queue_have_payloads_for_who_may_read_them(client: C
 async def test_there_are_no_buffers(client: Client, broker: Broker) -> None:
     healthy = await client.get(f"{STATUS}/buffers")
 
-    assert healthy == {
-        "pendingCount": 0,
-        "failedCount": 0,
-        "dbHealthy": True,
-        "failedFiles": {"count": 0},
-    }
+    assert healthy == {"pendingCount": 0, "dbHealthy": True}
 
 
 async def test_a_refresh_needs_no_body_and_finds_what_is_there(client: Client) -> None:

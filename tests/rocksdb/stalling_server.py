@@ -10,7 +10,7 @@ from pathlib import Path
 
 from skep import Broker
 from skep.http.app import App
-from skep.http.auth.authenticator import OpenDoor
+from skep.http.auth.authenticator import AllowAll
 from skep.http.routes import all_routes
 from skep.http.server import Address, HttpServer
 from skep.store.rocksdb.store import RocksStore
@@ -41,7 +41,7 @@ async def main(path: Path) -> None:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGUSR1, stall, store)
         loop.add_signal_handler(signal.SIGUSR2, set_limit, store, 36)
-        app = App(broker, all_routes(backup_directory=None), authenticator=OpenDoor())
+        app = App(broker, all_routes(backup_directory=None), authenticator=AllowAll())
         await HttpServer(app, broker, Address(port=0), started=tell).serve()
 
 

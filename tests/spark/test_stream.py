@@ -103,7 +103,7 @@ def test_the_lag_that_everybody_sees_is_what_is_not_yet_in_the_checkpoint(
     run: Callable[..., Run], push: Push, client: Client, queue: str
 ) -> None:
     def left() -> int:
-        return sum(lane.backlog for lane in client.groups.lag(queue, queue))
+        return sum(lane.backlog for lane in client.groups.lanes(queue, queue))
 
     def watch() -> None:
         """While a batch runs the server is told that the one before it is safe."""

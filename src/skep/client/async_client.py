@@ -36,7 +36,7 @@ from skep.model.operation import (
 )
 from skep.model.pop_request import PopRequest
 from skep.wire import paths
-from skep.wire.admin.maintenance import BackupAnswer, BackupBody
+from skep.wire.admin.maintenance import BackupBody, BackupResponse
 from skep.wire.message.ack import (
     ExtendBody,
     Extended,
@@ -56,8 +56,8 @@ from skep.wire.message.push import (
     to_receipts_of_repetition,
 )
 from skep.wire.message.transaction import (
-    TransactionAnswer,
     TransactionBody,
+    TransactionResponse,
     from_operations,
     to_transaction,
 )
@@ -245,7 +245,7 @@ class AsyncClient:
         )
         request = post(paths.TRANSACTION, body, repeatable=idempotency_key is not None)
         answer = await self.connection.send(request)
-        done = answer.decode(TransactionAnswer)
+        done = answer.decode(TransactionResponse)
         if done.problem is not None:
             raise from_problem(done.problem)
         return to_transaction(operations, done)
@@ -258,7 +258,7 @@ class AsyncClient:
         answer = await self.connection.send(
             post(paths.BACKUP, BackupBody(path=path), repeatable=False)
         )
-        return answer.decode(BackupAnswer).path
+        return answer.decode(BackupResponse).path
 
     async def _settle(self, lease: Delivery | str, body: SettleBody) -> Settlement:
         request = post(paths.settle(lease_id_of(lease)), body, repeatable=True)

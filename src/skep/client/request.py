@@ -118,7 +118,7 @@ def failure_of(error: httpx.RequestError) -> RequestFailure:
 
 def refusal_of(response: httpx.Response) -> RequestFailure:
     """What it means that the answer is not a good one."""
-    error = problem.from_answer(response.status_code, response.content)
+    error = problem.from_response(response.status_code, response.content)
     after = response.headers.get("retry-after", "")
     if response.status_code in (429, 503) and after.isdigit():
         return RequestFailure(error, retry_after=float(after))

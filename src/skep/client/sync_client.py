@@ -36,7 +36,7 @@ from skep.model.operation import (
 )
 from skep.model.pop_request import PopRequest
 from skep.wire import paths
-from skep.wire.admin.maintenance import BackupAnswer, BackupBody
+from skep.wire.admin.maintenance import BackupBody, BackupResponse
 from skep.wire.message.ack import (
     ExtendBody,
     Extended,
@@ -56,8 +56,8 @@ from skep.wire.message.push import (
     to_receipts_of_repetition,
 )
 from skep.wire.message.transaction import (
-    TransactionAnswer,
     TransactionBody,
+    TransactionResponse,
     from_operations,
     to_transaction,
 )
@@ -241,7 +241,7 @@ class Client:
         )
         request = post(paths.TRANSACTION, body, repeatable=idempotency_key is not None)
         answer = self.connection.send(request)
-        done = answer.decode(TransactionAnswer)
+        done = answer.decode(TransactionResponse)
         if done.problem is not None:
             raise from_problem(done.problem)
         return to_transaction(operations, done)
@@ -252,7 +252,7 @@ class Client:
         There must be nothing at ``path`` yet. Work goes on meanwhile.
         """
         answer = self.connection.send(post(paths.BACKUP, BackupBody(path=path), repeatable=False))
-        return answer.decode(BackupAnswer).path
+        return answer.decode(BackupResponse).path
 
     def _settle(self, lease: Delivery | str, body: SettleBody) -> Settlement:
         request = post(paths.settle(lease_id_of(lease)), body, repeatable=True)

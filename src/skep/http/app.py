@@ -19,11 +19,19 @@ from skep.http.auth.principal import Permission, Principal
 from skep.http.body_budget import BodyBudget
 from skep.http.codec import decode_body, decode_query
 from skep.http.large_body import decode_large, is_large
-from skep.http.limits import DoorLimits
-from skep.http.problems import as_sent, to_reply
-from skep.http.process.server_info import Door
+from skep.http.limits import HttpLimits
+from skep.http.problems import as_sent, to_response
+from skep.http.process.server_info import ServerInfo
 from skep.http.rate_limit import RateLimit
-from skep.http.request import ANSWER, Call, Headers, Receive, Reply, Scope, Send
+from skep.http.request import (
+    WHOLE_RESPONSE,
+    Headers,
+    HttpRequest,
+    HttpResponse,
+    Receive,
+    Scope,
+    Send,
+)
 from skep.http.routing import Route, Router
 from skep.wire.body import encode
 
@@ -61,15 +69,15 @@ class App:
         *,
         authenticator: Authenticator,
         origins: Origins | None = None,
-        limits: DoorLimits | None = None,
+        limits: HttpLimits | None = None,
     ) -> None:
         self._broker = broker
         self._router = Router(routes)
         self._authenticator = authenticator
         self._origins = origins or Origins()
-        self._limits = limits or DoorLimits()
+        self._limits = limits or HttpLimits()
         self._rates = RateLimit()
-        self.door = Door(bodies=BodyBudget(self._limits.unfinished_bytes))
+        self.server_info = ServerInfo(bodies=BodyBudget(self._limits.unfinished_bytes))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -85,34 +93,36 @@ class App:
             self._origins.check(headers)
             route, values = self._find(scope)
             place = route.path
-            reply = await self._handle(route, values, scope, headers, receive)
+            response = await self._handle(route, values, scope, headers, receive)
         except SkepError as error:
             if isinstance(error, QuotaExceeded | RateLimited):
-                self.door.refused[error.quota] += 1
-            reply = to_reply(error)
-        except _Elsewhere as elsewhere:
-            reply = elsewhere.reply
+                self.server_info.refused[error.quota] += 1
+            response = to_response(error)
+        except _EarlyResponse as elsewhere:
+            response = elsewhere.response
         except Exception:
             _log.exception("%s %s failed", scope["method"], place)
-            reply = Reply({"error": "the server has failed; its log says why"}, 500)
-        self.door.answers[scope["method"], place, reply.status] += 1
+            response = HttpResponse({"error": "the server has failed; its log says why"}, 500)
+        self.server_info.responses[scope["method"], place, response.status] += 1
         # It leads back to the scope: left in it, every request would wait for the collector.
-        whole = scope.pop("extensions", {}).get(ANSWER)
-        if isinstance(reply.content, AsyncGenerator):
-            await self._stream(reply, reply.content, origin, receive, send)
+        whole = scope.pop("extensions", {}).get(WHOLE_RESPONSE)
+        if isinstance(response.content, AsyncGenerator):
+            await self._stream(response, response.content, origin, receive, send)
         else:
-            await self._answer(whole, reply, origin, send)
+            await self._respond(whole, response, origin, send)
 
     def _find(self, scope: Scope) -> tuple[Route, tuple[str, ...]]:
         found = self._router.find(scope["raw_path"])
         if found is None:
-            raise _Elsewhere(Reply({"error": "there is nothing at this path; see /docs"}, 404))
+            raise _EarlyResponse(
+                HttpResponse({"error": "there is nothing at this path; see /docs"}, 404)
+            )
         by_method, values = found
         method = scope["method"]
         route = by_method.get("GET" if method == "HEAD" else method)
         # A pop takes messages: a HEAD would throw them away.
         if route is None or (method == "HEAD" and route.needs is Permission.POP):
-            raise _Elsewhere(_not_so(method, by_method))
+            raise _EarlyResponse(_method_not_allowed(method, by_method))
         return route, values
 
     async def _handle(
@@ -122,7 +132,7 @@ class App:
         scope: Scope,
         headers: _Headers,
         receive: Receive,
-    ) -> Reply:
+    ) -> HttpResponse:
         authenticate = partial(
             self._authenticator.authenticate,
             route.needs,
@@ -133,22 +143,24 @@ class App:
         self._limit(principal)
         principal.check(route.needs)
         params = dict(zip(route.names, values, strict=True)) if values else {}
-        call = Call(self._broker, principal, params, receive, self.door, authenticate)
+        request = HttpRequest(
+            self._broker, principal, params, receive, self.server_info, authenticate
+        )
         if route.query is not None:
-            call.query = decode_query(route.query, scope["query_string"])
+            request.query = decode_query(route.query, scope["query_string"])
         most = self._limits.body_bytes
         if route.body is not None:
             body = await self._read(headers, receive, min(route.body_bytes, most))
             if is_large(body):
-                call.body = await decode_large(route.body, body)
+                request.body = await decode_large(route.body, body)
             else:
-                call.body = decode_body(route.body, body)
+                request.body = decode_body(route.body, body)
         elif route.takes is not None:
-            call.body = await self._read(headers, receive, most)
+            request.body = await self._read(headers, receive, most)
         try:
-            return await _handle(route, call)
+            return await _handle(route, request)
         except Invalid as error:
-            raise as_sent(error, route) from None
+            raise as_sent(error, route, request.origins()) from None
 
     def _limit(self, principal: Principal) -> None:
         """Count the request, and let what it creates count against the quota of its principal."""
@@ -177,17 +189,17 @@ class App:
 
     async def _stream(
         self,
-        reply: Reply,
+        response: HttpResponse,
         pieces: AsyncGenerator[bytes, None],
         origin: bytes,
         receive: Receive,
         send: Send,
     ) -> None:
         """Send an answer piece by piece, as fast as the client takes it and as long as it does."""
-        headers = [(b"content-type", reply.media_type), *_SAFE]
+        headers = [(b"content-type", response.media_type), *_SAFE]
         if origin:
             headers += self._origins.headers(origin)
-        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
         gone = asyncio.ensure_future(receive())
         try:
             async for piece in pieces:
@@ -199,45 +211,45 @@ class App:
             gone.cancel()
             await pieces.aclose()
 
-    async def _answer(
-        self, whole: dict[str, Any] | None, reply: Reply, origin: bytes, send: Send
+    async def _respond(
+        self, whole: dict[str, Any] | None, response: HttpResponse, origin: bytes, send: Send
     ) -> None:
-        body = _encoded(reply.content)
-        if whole and not (origin or reply.headers):
-            if reply.status == 204:
-                head = _HEAD % reply.media_type
+        body = _encoded(response.content)
+        if whole and not (origin or response.headers):
+            if response.status == 204:
+                head = _HEAD % response.media_type
             else:
-                head = _HEAD_WITH_LENGTH % (reply.media_type, len(body))
-            if whole["send"](reply.status, head, body):
+                head = _HEAD_WITH_LENGTH % (response.media_type, len(body))
+            if whole["send"](response.status, head, body):
                 return
-        headers = [(b"content-type", reply.media_type), *_SAFE, *reply.headers]
-        if reply.status != 204:
+        headers = [(b"content-type", response.media_type), *_SAFE, *response.headers]
+        if response.status != 204:
             headers.append((b"content-length", b"%d" % len(body)))
         if origin:
             headers += self._origins.headers(origin)
-        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
 
-async def _handle(route: Route, call: Call) -> Reply:
-    if call.principal.restricted:
-        queues = route.queues(call)
-        call.principal.check_queues(await queues if isawaitable(queues) else queues)
-    return await route.handler(call)
+async def _handle(route: Route, request: HttpRequest) -> HttpResponse:
+    if request.principal.restricted:
+        queues = route.queues(request)
+        request.principal.check_queues(await queues if isawaitable(queues) else queues)
+    return await route.handler(request)
 
 
-class _Elsewhere(Exception):
+class _EarlyResponse(Exception):
     """The request reaches no route, and this is the answer."""
 
-    def __init__(self, reply: Reply) -> None:
-        self.reply = reply
+    def __init__(self, response: HttpResponse) -> None:
+        self.response = response
 
 
-def _not_so(method: str, by_method: dict[str, Route]) -> Reply:
+def _method_not_allowed(method: str, by_method: dict[str, Route]) -> HttpResponse:
     allowed = ", ".join(sorted(by_method)).encode()
     if method == "OPTIONS":
-        return Reply(status=204, headers=((b"allow", allowed),))
-    return Reply(
+        return HttpResponse(status=204, headers=((b"allow", allowed),))
+    return HttpResponse(
         {"error": f"{method} is not possible here, but {allowed.decode()} is"},
         405,
         headers=((b"allow", allowed),),
@@ -262,5 +274,7 @@ def _check_headers(scope: Scope, headers: _Headers) -> None:
         raise _ambiguous("HTTP/1.1 needs a Host header")
 
 
-def _ambiguous(reason: str) -> _Elsewhere:
-    return _Elsewhere(Reply({"error": reason}, 400, headers=((b"connection", b"close"),)))
+def _ambiguous(reason: str) -> _EarlyResponse:
+    return _EarlyResponse(
+        HttpResponse({"error": reason}, 400, headers=((b"connection", b"close"),))
+    )

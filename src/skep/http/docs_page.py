@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
+from skep.wire import paths
 from skep.wire.body import encode
 
 STYLE = """
@@ -51,9 +52,9 @@ def documentation(spec: dict[str, Any]) -> str:
     return (
         "<!doctype html><html lang=en><meta charset=utf-8>"
         '<meta name=viewport content="width=device-width, initial-scale=1">'
-        '<title>Skep: the HTTP API</title><link rel=stylesheet href="/docs.css">'
+        f'<title>Skep: the HTTP API</title><link rel=stylesheet href="{paths.DOCS_STYLE}">'
         f"<h1>Skep</h1><p class=lead>The HTTP API, version {escape(spec['info']['version'])}. "
-        'For programs: <a href="/openapi.json">openapi.json</a>.</p>'
+        f'For programs: <a href="{paths.OPENAPI}">openapi.json</a>.</p>'
         f"<pre>{escape(FIRST)}</pre><nav>{links}</nav>{sections}</html>"
     )
 
@@ -68,7 +69,7 @@ def _operation(spec: dict[str, Any], path: str, method: str, operation: dict[str
     return (
         f"<details><summary><b>{method}</b><code>{escape(path)}</code>"
         f"<span>{escape(operation['summary'])}</span></summary><div class=more>{needs}"
-        f"{_parameters(operation)}{_body(spec, operation)}{_answer(spec, operation)}"
+        f"{_parameters(operation)}{_body(spec, operation)}{_response(spec, operation)}"
         "</div></details>"
     )
 
@@ -86,7 +87,7 @@ def _body(spec: dict[str, Any], operation: dict[str, Any]) -> str:
     return "".join(_fields(spec, "Body", each["schema"]) for each in content.values())
 
 
-def _answer(spec: dict[str, Any], operation: dict[str, Any]) -> str:
+def _response(spec: dict[str, Any], operation: dict[str, Any]) -> str:
     status = min(operation["responses"])
     content = operation["responses"][status].get("content", {})
     return "".join(_fields(spec, f"Answer {status}", each["schema"]) for each in content.values())

@@ -16,7 +16,7 @@ from msgspec.inspect import ListType, StructType, UnionType, VarTupleType, type_
 from msgspec.structs import fields
 
 from skep.core.aio import yielding
-from skep.errors import Invalid
+from skep.errors import FieldPath, Invalid
 from skep.http.codec import check_utf8, decode_json
 
 LARGE_BYTES = 256 << 10
@@ -53,10 +53,10 @@ def is_large(body: bytes) -> bool:
 async def decode_large(kind: Any, body: bytes) -> Any:
     """A large body as what the route takes."""
     check_utf8(body)
-    return await _decode(kind, body, "")
+    return await _decode(kind, body, ())
 
 
-async def _decode(kind: Any, text: bytes | memoryview, where: str) -> Any:
+async def _decode(kind: Any, text: bytes | memoryview, where: FieldPath) -> Any:
     outlines = _outlines(kind) if len(text) > LARGE_BYTES else ()
     wanted = reduce(or_, (each.outline for each in outlines)) if outlines else kind
     decoded = _decode_here(wanted, text, where)
@@ -69,8 +69,8 @@ async def _decode(kind: Any, text: bytes | memoryview, where: str) -> Any:
     return decoded
 
 
-async def _decode_list(kind: _List, json: Any, where: str) -> Any:
-    where = f"{where}.{kind.key}" if where else kind.key
+async def _decode_list(kind: _List, json: Any, parents: FieldPath) -> Any:
+    where = (*parents, kind.key)
     if not isinstance(json, msgspec.Raw):
         return json  # it was left out, and has its default
     text = memoryview(json)
@@ -79,8 +79,8 @@ async def _decode_list(kind: _List, json: Any, where: str) -> Any:
     decoded: list[Any] = []
     async for element in yielding(_elements(text)):
         if len(decoded) == kind.most:
-            raise Invalid(where, f"expected `array` of length <= {kind.most}")
-        decoded.append(await _decode(kind.element, element, f"{where}[{len(decoded)}]"))
+            raise Invalid("", f"expected `array` of length <= {kind.most}").at(where)
+        decoded.append(await _decode(kind.element, element, (*where, len(decoded))))
     return kind.make(decoded)
 
 
@@ -105,14 +105,14 @@ def _elements(array: memoryview) -> Iterator[memoryview]:
         start = end + 1
 
 
-def _decode_here(kind: Any, text: bytes | memoryview, where: str) -> Any:
+def _decode_here(kind: Any, text: bytes | memoryview, where: FieldPath) -> Any:
     try:
         return decode_json(kind, text)
     except Invalid as error:
         if not where:
             raise
         is_whole = error.field == "body"
-        raise (Invalid(where, error.reason) if is_whole else error.within(where)) from None
+        raise (error.at(where) if is_whole else error.within(*where)) from None
 
 
 @cache

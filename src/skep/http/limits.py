@@ -8,7 +8,7 @@ ANY_SIZE = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DoorLimits:
+class HttpLimits:
     body_bytes: int = 16 * MB
     unfinished_bytes: int = 256 * MB
     """Bytes of bodies that have not arrived completely, over all connections."""

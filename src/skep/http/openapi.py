@@ -7,6 +7,7 @@ import msgspec
 
 from skep.http.auth.principal import Permission
 from skep.http.routing import Route
+from skep.wire import paths
 
 _REF = "#/components/schemas/{name}"
 _STATUSES = {
@@ -71,7 +72,7 @@ def _kinds(routes: Iterable[Route]) -> list[Any]:
 
 
 def _alternatives(route: Route) -> tuple[Any, ...]:
-    return route.answer if isinstance(route.answer, tuple) else (route.answer,)
+    return route.response if isinstance(route.response, tuple) else (route.response,)
 
 
 def _key(kind: Any) -> str:
@@ -80,7 +81,7 @@ def _key(kind: Any) -> str:
 
 def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
-        "summary": route.about,
+        "summary": route.summary,
         "operationId": _operation_id(route),
         "tags": [_tag(route)],
         "parameters": [*_path_parameters(route), *_query_parameters(route)],
@@ -99,8 +100,8 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _responses(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
-    done: dict[str, Any] = {"description": route.about}
-    if route.answer is not None:
+    done: dict[str, Any] = {"description": route.summary}
+    if route.response is not None:
         kinds = [schemas[_key(kind)] for kind in _alternatives(route)]
         schema = kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
         done["content"] = {route.media_type: {"schema": schema}}
@@ -144,4 +145,4 @@ def _operation_id(route: Route) -> str:
 
 def _tag(route: Route) -> str:
     parts = [part for part in route.path.split("/") if part not in ("", "api", "v1")]
-    return parts[0] if route.path.startswith(("/api/", "/streams/")) else "server"
+    return parts[0] if route.path.startswith((paths.API, paths.STREAMS)) else "server"

@@ -3,9 +3,9 @@
 import math
 
 from skep import errors
-from skep.http.request import Reply
+from skep.http.request import HttpResponse
 from skep.http.routing import Route
-from skep.wire.field_path import to_field, words_of
+from skep.wire.field_path import Origins, to_request, words_of
 from skep.wire.problem import to_problem
 
 STATUS: dict[type[errors.SkepError], int] = {
@@ -31,13 +31,13 @@ def status_of(error: errors.SkepError) -> int:
     return next(STATUS[cls] for cls in type(error).__mro__ if cls in STATUS)
 
 
-def as_sent(error: errors.Invalid, route: Route) -> errors.Invalid:
-    """The error, with its field in the words in which the route is asked."""
+def as_sent(error: errors.Invalid, route: Route, origins: Origins) -> errors.Invalid:
+    """The error with its field named as in the request."""
     words = {**words_of(route.body), **words_of(route.query), **route.fields}
-    return type(error)(to_field(error.field, words), error.reason)
+    return to_request(error, words, origins)
 
 
-def to_reply(error: errors.SkepError) -> Reply:
+def to_response(error: errors.SkepError) -> HttpResponse:
     status = status_of(error)
     headers: tuple[tuple[bytes, bytes], ...] = ()
     if status in (429, 503):
@@ -45,4 +45,4 @@ def to_reply(error: errors.SkepError) -> Reply:
         headers = ((b"retry-after", str(seconds).encode()),)
     elif status == 401:
         headers = ((b"www-authenticate", b"Bearer"),)
-    return Reply(to_problem(error, status), status, headers=headers)
+    return HttpResponse(to_problem(error, status), status, headers=headers)

@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from skep.http.request import Call
+from skep.http.request import HttpRequest
 from skep.model.quota import Quota
 from skep.model.stats import GroupLag, QueueSummary
 from skep.model.tally import Tally
@@ -44,7 +44,7 @@ def expose(metrics: Sequence[Metric]) -> bytes:
     return generate_latest(registry)
 
 
-def of_server(call: Call, worker: Worker, *, healthy: bool) -> list[Metric]:
+def of_server(request: HttpRequest, worker: Worker, *, healthy: bool) -> list[Metric]:
     """What may be told to everybody: no name of a queue is in it."""
     up = GaugeMetricFamily("skep_up", "Whether the store takes writes.", value=float(healthy))
     info = GaugeMetricFamily("skep_info", "The server.", labels=("version", "worker_id"))
@@ -52,41 +52,50 @@ def of_server(call: Call, worker: Worker, *, healthy: bool) -> list[Metric]:
     uptime = GaugeMetricFamily(
         "skep_uptime_seconds", "Since the server was started.", value=worker.uptime_seconds
     )
-    answers = CounterMetricFamily(
+    responses = CounterMetricFamily(
         "skep_http_requests", "Requests answered.", labels=("method", "route", "status")
     )
-    for (method, route, status), count in sorted(call.door.answers.items()):
-        answers.add_metric((method, route, str(status)), count)
-    insight = call.broker.insight
+    for (method, route, status), count in sorted(request.server_info.responses.items()):
+        responses.add_metric((method, route, str(status)), count)
+    insight = request.broker.insight
     store = (
         GaugeMetricFamily(f"skep_{gauge.name}", gauge.about, value=gauge.value)
         for gauge in insight.health.gauges()
     )
     total = insight.metrics.total(lambda queue: True)
     counted = (_total(total, name, about) for name, about in _COUNTED)
-    return [up, info, uptime, answers, *_of_connections(call), _of_quotas(call), *store, *counted]
+    return [
+        up,
+        info,
+        uptime,
+        responses,
+        *_of_connections(request),
+        _of_quotas(request),
+        *store,
+        *counted,
+    ]
 
 
-def _of_connections(call: Call) -> list[Metric]:
+def _of_connections(request: HttpRequest) -> list[Metric]:
     rejected = CounterMetricFamily(
         "skep_http_rejected", "Connections closed early.", labels=("reason",)
     )
-    for reason, count in sorted(call.door.rejections.counts.items()):
+    for reason, count in sorted(request.server_info.rejections.counts.items()):
         rejected.add_metric((reason,), count)
     unfinished = GaugeMetricFamily(
         "skep_http_unfinished_body_bytes",
         "Bytes of request bodies that have not arrived completely.",
-        value=call.door.bodies.used,
+        value=request.server_info.bodies.used,
     )
     return [rejected, unfinished]
 
 
-def _of_quotas(call: Call) -> Metric:
+def _of_quotas(request: HttpRequest) -> Metric:
     refused = CounterMetricFamily(
         "skep_quota_refused", "Requests refused because of a quota.", labels=("quota",)
     )
     for name in Quota.__struct_fields__:
-        refused.add_metric((name,), call.door.refused[name])
+        refused.add_metric((name,), request.server_info.refused[name])
     return refused
 
 

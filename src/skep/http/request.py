@@ -8,9 +8,10 @@ import msgspec
 from skep.core.broker import Broker
 from skep.errors import Unauthenticated
 from skep.http.auth.principal import Permission, Principal
-from skep.http.process.server_info import Door
+from skep.http.process.server_info import ServerInfo
 from skep.model.lease_id import is_bound
 from skep.model.name import LeaseId
+from skep.wire.field_path import Origins
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Event: TypeAlias = MutableMapping[str, Any]
@@ -19,23 +20,25 @@ Send: TypeAlias = Callable[[Event], Awaitable[None]]
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 JSON = b"application/json"
-ANSWER = "skep.answer"
+WHOLE_RESPONSE = "skep.answer"
 """The scope's extension for a whole answer at once, if the server has it: its ``send`` takes the
 status, the encoded headers and the body, and says whether it sent them."""
 
 
-class Call(msgspec.Struct):
+class HttpRequest(msgspec.Struct):
     """A request whose route is known. ``query`` and ``body`` are what the route declares."""
 
     broker: Broker
     principal: Principal
     params: dict[str, str]
     receive: Receive
-    door: Door
+    server_info: ServerInfo
     authenticate: Callable[[], Awaitable[Principal]]
     """Verify the credentials of the request again."""
     query: Any = None
     body: Any = None
+    origins: Callable[[], Origins] = dict
+    """Where the arguments of the core came from; called if the core raises ``Invalid``."""
 
     def holds(self, lease_id: LeaseId) -> bool:
         """Whether a lease, if it is still held, was taken by who asks."""
@@ -51,7 +54,7 @@ class Call(msgspec.Struct):
             raise Unauthenticated("the rights of this token or key have changed; ask again")
 
 
-class Reply(msgspec.Struct, frozen=True):
+class HttpResponse(msgspec.Struct, frozen=True):
     """``content`` becomes JSON, unless it is bytes already. None is no body at all, and what can
     be iterated over is sent piece by piece."""
 

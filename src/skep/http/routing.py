@@ -10,25 +10,25 @@ from skep.errors import Forbidden, Invalid
 from skep.http.auth.principal import Permission
 from skep.http.codec import MAX_REMEMBERED
 from skep.http.limits import MB
-from skep.http.request import Call, Reply
+from skep.http.request import HttpRequest, HttpResponse
 
-Handler: TypeAlias = Callable[[Call], Awaitable[Reply]]
-Queues: TypeAlias = Callable[[Call], Iterable[str] | Awaitable[Iterable[str]]]
+Handler: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
+Queues: TypeAlias = Callable[[HttpRequest], Iterable[str] | Awaitable[Iterable[str]]]
 
 
-def no_queue(call: Call) -> Iterable[str]:
+def no_queue(request: HttpRequest) -> Iterable[str]:
     """For a route that is about no queue in particular, and shows only what the caller may see."""
     return ()
 
 
-def every_queue(call: Call) -> Iterable[str]:
+def every_queue(request: HttpRequest) -> Iterable[str]:
     """For a route that touches queues which nobody names: not for who is for some only."""
     raise Forbidden("this touches every queue, and you are for some of them only")
 
 
-def named_queue(call: Call) -> Iterable[str]:
+def named_queue(request: HttpRequest) -> Iterable[str]:
     """For a route with the queue in its path."""
-    return (call.params["queue"],)
+    return (request.params["queue"],)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Route:
     needs: Permission
     queues: Queues
     """The queues that a call is about: the caller must be allowed each of them."""
-    about: str
+    summary: str
     """One sentence for the documentation."""
     body: Any = None
     body_bytes: int = MB
@@ -50,7 +50,7 @@ class Route:
     takes: str | None = None
     """The media type of a body that the handler gets as it is, instead of a decoded one."""
     query: Any = None
-    answer: Any = None
+    response: Any = None
     """What is answered; a tuple of what may be, if it is not always the same."""
     status: int = 200
     may_be_empty: bool = False

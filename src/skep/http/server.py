@@ -17,10 +17,10 @@ from uvicorn.config import STARTUP_FAILURE
 from skep.core.broker import Broker
 from skep.errors import StoreFailed
 from skep.http.app import App
-from skep.http.limits import DoorLimits
-from skep.http.process.memory_trim import Relief
+from skep.http.limits import HttpLimits
+from skep.http.process.memory_trim import MemoryTrimmer
 from skep.http.rejection import REPORT_SECONDS
-from skep.http.uvicorn_protocol import DoorProtocol
+from skep.http.uvicorn_protocol import LimitedProtocol
 
 _log = logging.getLogger("skep.server")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -54,18 +54,18 @@ class HttpServer(uvicorn.Server):
         broker: Broker,
         address: Address,
         *,
-        limits: DoorLimits | None = None,
+        limits: HttpLimits | None = None,
         started: Callable[[Address], None] | None = None,
     ) -> None:
-        limits = limits or DoorLimits()
+        limits = limits or HttpLimits()
         self._limits = limits
-        self._rejections = app.door.rejections
+        self._rejections = app.server_info.rejections
         self._protocol: Callable[..., asyncio.Protocol] = type(
-            "LimitedProtocol",
-            (DoorProtocol,),
+            "ConfiguredProtocol",
+            (LimitedProtocol,),
             {
                 "limits": limits,
-                "budget": app.door.bodies,
+                "budget": app.server_info.bodies,
                 "rejections": self._rejections,
             },
         )
@@ -91,7 +91,7 @@ class HttpServer(uvicorn.Server):
         self._broker = broker
         self._address = address
         self._started = started
-        self._relief = Relief()
+        self._memory_trimmer = MemoryTrimmer()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """As uvicorn does it, but a TLS handshake may not take longer than a request."""
@@ -140,11 +140,11 @@ class HttpServer(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Ten times a second, from uvicorn."""
-        self._relief.look(len(self.server_state.connections))
+        self._memory_trimmer.observe(len(self.server_state.connections))
         if counter % 10 == 0:
             now = asyncio.get_running_loop().time()
             for connection in list(self.server_state.connections):
-                cast("DoorProtocol", connection).check(now)
+                cast("LimitedProtocol", connection).check(now)
             self._stop_if_the_store_failed()
         if counter % (10 * REPORT_SECONDS) == 0:
             self._rejections.report()

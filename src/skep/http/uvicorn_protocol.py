@@ -19,9 +19,9 @@ from uvicorn.protocols.http.httptools_impl import (
 
 from skep.http import rejection as reject
 from skep.http.body_budget import BodyBudget
-from skep.http.limits import MB, DoorLimits
+from skep.http.limits import MB, HttpLimits
 from skep.http.rejection import Rejected, Rejection, RejectionLog
-from skep.http.request import ANSWER
+from skep.http.request import WHOLE_RESPONSE
 
 _LINGER_SECONDS = 1
 _LAST_SECONDS = 0.3
@@ -40,14 +40,14 @@ class Phase(Enum):
 _HEAD, _BODY, _RESPONSE, _NEXT = Phase
 
 
-class DoorProtocol(HttpToolsProtocol):
+class LimitedProtocol(HttpToolsProtocol):
     """HTTP/1.1 with limits on headers, bodies and connections, and on the time they take.
 
     There is no timer per request, which would cost as much as parsing one: ``check`` is called
     for every connection, once a second.
     """
 
-    limits = DoorLimits()
+    limits = HttpLimits()
     budget: BodyBudget
     rejections: RejectionLog
 
@@ -156,7 +156,7 @@ class DoorProtocol(HttpToolsProtocol):
             self._active = self.cycle
         if self._leaving:
             self.cycle.keep_alive = False
-        self.scope["extensions"] = {ANSWER: {"send": partial(self._answer, self.cycle)}}
+        self.scope["extensions"] = {WHOLE_RESPONSE: {"send": partial(self._send_whole, self.cycle)}}
 
     def on_body(self, body: bytes) -> None:
         self._unparsed_bytes = 0
@@ -283,7 +283,7 @@ class DoorProtocol(HttpToolsProtocol):
         if not self._is_busy:
             self.transport.close()
 
-    def _answer(
+    def _send_whole(
         self, cycle: RequestResponseCycle, status: int, headers: bytes, body: bytes
     ) -> bool:
         """Send headers and body in one write: two are two packets, and wake the client twice.

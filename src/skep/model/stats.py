@@ -56,6 +56,17 @@ class PartitionLag(msgspec.Struct, frozen=True, kw_only=True):
     batches_consumed: int
 
 
+class LaneLag(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a reader group is in one lane of a queue's journal."""
+
+    lane: int
+    position: int
+    head: int
+    backlog: int
+    oldest_at: datetime | None
+    """When the oldest message that the group has not passed was pushed; None without backlog."""
+
+
 class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
     """How far a group is in a queue."""
 

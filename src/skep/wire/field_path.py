@@ -1,15 +1,20 @@
-"""Where a request is wrong, in the words of who wrote it.
+"""Names of fields in errors, mapped once in each direction.
 
-What the core calls ``drafts[0].transaction_id`` was sent as ``items[0].transactionId``, and whoever
-sent it through our client called it as the core does.
+What the core calls ``drafts[0].transaction_id`` was sent as ``items[0].transactionId``: the server
+names it as it was sent, and the client maps that name to its own argument.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec.inspect import StructType, Type, UnionType, type_info
+
+from skep.errors import FieldPath, Invalid
+
+Origins: TypeAlias = Mapping[FieldPath, FieldPath]
+"""Paths of the core's arguments, and the paths in the request that they were made from."""
 
 _NAME = re.compile(r"[A-Za-z_]+")
 _QUEUE_OF_ITEM = re.compile(r"items\[\d+\]\.queue$")
@@ -25,13 +30,26 @@ _ARGUMENTS = {
 """What a client's arguments are called where that is not the name on the wire in snake case."""
 
 
-def to_field(argument: str, words: Mapping[str, str]) -> str:
-    """A place in the core's arguments as a place in a request, part by part."""
-    return _NAME.sub(lambda name: words.get(name[0], name[0]), argument)
+def to_request(error: Invalid, words: Mapping[str, str], origins: Origins) -> Invalid:
+    """An error of the core with the field named as in the request.
+
+    The longest prefix of its path in ``origins`` is replaced, then each name by its name on the
+    wire.
+    """
+    field = _NAME.sub(lambda name: words.get(name[0], name[0]), _to_origin(error, origins).field)
+    return type(error)(field, error.reason)
+
+
+def _to_origin(error: Invalid, origins: Origins) -> Invalid:
+    path = error.path if origins else ()
+    for length in range(len(path), 0, -1):
+        if (origin := origins.get(path[:length])) is not None:
+            return error.at((*origin, *path[length:]))
+    return error
 
 
 def to_argument(field: str) -> str:
-    """A place in a request as a place in the arguments of a client."""
+    """A field of a request as an argument of a client's method."""
     field = _QUEUE_OF_ITEM.sub("queue", field)
     return _NAME.sub(lambda name: _ARGUMENTS.get(name[0]) or to_snake(name[0]), field)
 

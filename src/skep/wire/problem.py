@@ -36,10 +36,10 @@ def from_problem(problem: dict[str, Any]) -> SkepError:
     vars(error).update(
         {to_snake(key): value for key, value in problem.items() if key not in _STANDARD}
     )
-    return _in_our_words(error)
+    return _with_client_field(error)
 
 
-def _in_our_words(error: SkepError) -> SkepError:
+def _with_client_field(error: SkepError) -> SkepError:
     """The error as the broker would have raised it, if the server has named a field."""
     field, reason = getattr(error, "field", None), getattr(error, "reason", None)
     if isinstance(error, Invalid) and isinstance(field, str) and isinstance(reason, str):
@@ -47,7 +47,7 @@ def _in_our_words(error: SkepError) -> SkepError:
     return error
 
 
-def from_answer(status: int, content: bytes) -> SkepError:
+def from_response(status: int, content: bytes) -> SkepError:
     """The error that an answer means, also if it is that of a proxy or of a newer server."""
     problem = _read(content)
     if problem.get("type") in _BY_NAME:

@@ -9,7 +9,7 @@ from skep.cli.connect import DEFAULT_URL, Token, Url, connect
 from skep.cli.options import Json, Yes, confirm
 from skep.client.request import delete, read
 from skep.wire import paths
-from skep.wire.journal.sink import AppAnswer
+from skep.wire.journal.sink import AppResponse
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -22,7 +22,7 @@ Name = Annotated[
 def show(name: Name, url: Url = DEFAULT_URL, token: Token = None, as_json: Json = False) -> None:
     """Show the last version that an application has committed."""
     with connect(url, token) as client:
-        found = client.connection.send(read(paths.application(name))).decode(AppAnswer)
+        found = client.connection.send(read(paths.application(name))).decode(AppResponse)
     words = "no version" if found.version is None else f"version {found.version}"
     output.print_done(found, f"{words} committed", as_json=as_json)
 
@@ -38,7 +38,7 @@ def reset(
     """Let an application start over, and release its name: what it writes again is there twice."""
     confirm(f"Forget which versions {name!r} has committed?", yes=yes)
     with connect(url, token) as client:
-        found = client.connection.send(delete(paths.application(name))).decode(AppAnswer)
+        found = client.connection.send(delete(paths.application(name))).decode(AppResponse)
     words = (
         "its owner is" if found.version is None else f"version {found.version} and all before are"
     )

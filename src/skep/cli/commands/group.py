@@ -57,9 +57,19 @@ def lag(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Show where a group is in each partition of a queue, or a stream in each of its lanes."""
+    """Show the position of a group in each partition of a queue, of a reader group in each lane."""
     with connect(url, token) as client:
         partitions = client.groups.lag(queue, group)
+        lanes = client.groups.lanes(queue, group) if not partitions else ()
+    if lanes:
+        output.print_list(
+            lanes,
+            ("lane", "position", "head", "backlog", "oldest at"),
+            [(each.lane, each.position, each.head, each.backlog, each.oldest_at) for each in lanes],
+            as_json=as_json,
+            empty="",
+        )
+        return
     output.print_list(
         partitions,
         ("partition", "cursor", "end", "backlog", "leased", "last consumed at"),

@@ -23,7 +23,7 @@ from skep.http.app import App
 from skep.http.auth.authenticator import build_authenticator
 from skep.http.auth.cors import LOCAL, Origins
 from skep.http.auth.exposure import check_exposure
-from skep.http.limits import DoorLimits
+from skep.http.limits import HttpLimits
 from skep.http.routes import all_routes
 from skep.http.server import Address, HttpServer
 from skep.settings import Settings
@@ -117,7 +117,7 @@ async def run(
     """Open the store, serve, and close it again."""
     check_exposure(settings)
     authenticator = build_authenticator(settings)
-    limits = DoorLimits(
+    limits = HttpLimits(
         body_bytes=settings.body_bytes,
         unfinished_bytes=settings.unfinished_bytes,
         receive_seconds=settings.receive_seconds,

@@ -16,8 +16,8 @@ from skep.model.pipeline import PipelineRun
 from skep.pipelines.files import Files, LocalFiles, SparkFiles
 from skep.pipelines.output import FilesOf, Owner, check_unowned, claim, has_begun, lock_of
 from skep.pipelines.record import Records, identity_of
-from skep.wire.journal.journal import HeadsAnswer, HeadsBody
-from skep.wire.paths import API
+from skep.wire.journal.journal import HeadsBody, HeadsResponse
+from skep.wire.paths import JOURNAL_HEADS
 
 
 class RunIdentity(NamedTuple):
@@ -87,8 +87,8 @@ def _owner(asked: RunIdentity, store: str, checkpoint: str | None) -> Owner:
 
 def store_of(client: Client) -> str:
     """The id of the store, which is the same through each of its servers."""
-    asked = post(f"{API}/journal/heads", HeadsBody(pattern=""), repeatable=True)
-    return client.connection.send(asked).decode(HeadsAnswer).heads.store
+    asked = post(JOURNAL_HEADS, HeadsBody(pattern=""), repeatable=True)
+    return client.connection.send(asked).decode(HeadsResponse).heads.store
 
 
 def files_of(place: Place, path: str) -> Files:

@@ -23,8 +23,8 @@ from skep.errors import SkepError
 from skep.model.pipeline import PipelineRun
 from skep.pipelines.record import Records, RunRecord, Streams
 from skep.pipelines.source import Source
-from skep.wire.journal.journal import ReaderAnswer
-from skep.wire.paths import API, segment
+from skep.wire.journal.journal import ReaderResponse
+from skep.wire.paths import journal_group
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -142,14 +142,14 @@ def _recorded(records: Records, run: RunRecord) -> Iterator[None]:
 def lag_of(client: Client, run: RunRecord | PipelineRun) -> int | None:
     """How many messages lie before streams; None if the server does not know all of them."""
     with suppress(SkepError):
-        paths = [f"{API}/journal/groups/{segment(group)}" for group in run.groups]
-        found = [client.connection.send(read(path)).decode(ReaderAnswer) for path in paths]
+        paths = [journal_group(group) for group in run.groups]
+        found = [client.connection.send(read(path)).decode(ReaderResponse) for path in paths]
         if found:
             return sum(each.lag for each in found) + _not_met(client, run, found)
     return None
 
 
-def _not_met(client: Client, run: RunRecord | PipelineRun, found: Sequence[ReaderAnswer]) -> int:
+def _not_met(client: Client, run: RunRecord | PipelineRun, found: Sequence[ReaderResponse]) -> int:
     """What is in queues that came since a run over all of them was last there."""
     met = {name for each in found for name in each.position.queues}
     return 0 if run.queues else _messages(client, lambda name: name not in met)

@@ -17,8 +17,8 @@ from skep.model.queue import Queue
 from skep.pipelines.output import FilesOf, positions
 from skep.pipelines.source import EVERY_QUEUE
 from skep.wire.body import raw
-from skep.wire.journal.journal import BeginAnswer, BeginBody, MoveBody, ReaderAnswer
-from skep.wire.paths import API, segment
+from skep.wire.journal.journal import BeginBody, BeginResponse, MoveBody, ReaderResponse
+from skep.wire.paths import journal_group
 
 if TYPE_CHECKING:
     from skep.pipelines.archive import Gap
@@ -57,7 +57,7 @@ class Archived:
         self._client = client
         self._work = work
         self._files = files_of(work.run.checkpoint)
-        self._path = f"{API}/journal/groups/{segment(group)}"
+        self._path = journal_group(group)
         self._position = _begin(client, self._path, work.run.queues)
 
     def advance(self) -> None:
@@ -143,9 +143,9 @@ def configure(client: Client, queue: Queue, **changed: object) -> None:
 def _begin(client: Client, path: str, queues: tuple[str, ...]) -> Position:
     """Where a group is; a new one begins here, and its stream is given the same answer."""
     try:
-        return client.connection.send(read(path)).decode(ReaderAnswer).position
+        return client.connection.send(read(path)).decode(ReaderResponse).position
     except NotFound:
         asked = BeginBody(
             queues=queues or None, pattern=None if queues else EVERY_QUEUE, start=raw("earliest")
         )
-        return client.connection.send(put(path, asked)).decode(BeginAnswer).position
+        return client.connection.send(put(path, asked)).decode(BeginResponse).position

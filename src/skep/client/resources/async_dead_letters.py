@@ -14,10 +14,10 @@ from skep.model.name import MAX_NUMBER, check_count, check_label, check_name
 from skep.wire import paths
 from skep.wire.message.dead_letter import (
     DeadLetterPage,
-    DeletedLetters,
-    LetterChoice,
+    DeadLetterSelection,
+    DeletedDeadLetters,
     Replayed,
-    WireLetter,
+    WireDeadLetter,
     to_failed_message,
     to_receipt,
 )
@@ -47,7 +47,7 @@ class AsyncDeadLetters:
         check_count("number", number, most=MAX_NUMBER)
         request = read(paths.dead_letter(check_name("queue", queue), number))
         answer = await self._connection.send(request)
-        return to_failed_message(answer.decode(WireLetter))
+        return to_failed_message(answer.decode(WireDeadLetter))
 
     async def replay(self, queue: str, numbers: Sequence[int]) -> Sequence[Receipt]:
         """Put dead letters back at the end of their partitions, for every group of the queue.
@@ -57,7 +57,7 @@ class AsyncDeadLetters:
         """
         receipts: list[Receipt] = []
         for some in steps(numbers):
-            replayed = await self._replay(queue, LetterChoice(numbers=some))
+            replayed = await self._replay(queue, DeadLetterSelection(numbers=some))
             receipts += map(to_receipt, replayed.messages)
         return receipts
 
@@ -65,7 +65,7 @@ class AsyncDeadLetters:
         self, queue: str, *, group: str | None = None, partition: str | None = None
     ) -> int:
         """Send back every dead letter there is now, oldest first; return how many."""
-        choice = LetterChoice(
+        choice = DeadLetterSelection(
             consumer_group=check_label("group", group),
             partition=check_label("partition", partition),
             all=group is None and partition is None,
@@ -91,7 +91,7 @@ class AsyncDeadLetters:
             all=group is None and partition is None,
         )
         answer = await self._connection.send(request)
-        return answer.decode(DeletedLetters).deleted
+        return answer.decode(DeletedDeadLetters).deleted
 
     async def list(
         self,
@@ -131,7 +131,7 @@ class AsyncDeadLetters:
         answer = await self._connection.send(request)
         return answer.decode(DeadLetterPage)
 
-    async def _replay(self, queue: str, choice: LetterChoice) -> Replayed:
+    async def _replay(self, queue: str, choice: DeadLetterSelection) -> Replayed:
         request = post(paths.replay(check_name("queue", queue)), choice, repeatable=False)
         answer = await self._connection.send(request)
         return answer.decode(Replayed)

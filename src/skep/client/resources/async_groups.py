@@ -10,11 +10,10 @@ from skep.client.async_connection import AsyncConnection
 from skep.client.request import PAGE, delete, post, read
 from skep.errors import GroupNotFound, Invalid, NotFound
 from skep.model.name import check_label, check_name, from_datetime
-from skep.model.stats import GroupLag, PartitionLag
+from skep.model.stats import GroupLag, LaneLag, PartitionLag
 from skep.wire import paths
 from skep.wire.admin.group import (
     DeletedGroup,
-    GroupPartition,
     GroupQueue,
     GroupRow,
     Resubscribed,
@@ -24,6 +23,7 @@ from skep.wire.admin.group import (
     Target,
     from_target,
     to_group_lag,
+    to_lane_lag,
     to_partition_lag,
 )
 
@@ -61,7 +61,7 @@ class AsyncGroups:
         moved = answer.decode(DeletedGroup).deleted_partitions
         if not moved:
             # Because there is no partition, or because there is no group?
-            await self._partitions(queue, group, 0)
+            await self._in_queue(queue, group, 0)
         return moved
 
     async def resubscribe(self, queue: str, group: str, start: datetime) -> int:
@@ -77,13 +77,17 @@ class AsyncGroups:
         return answer.decode(Resubscribed).partitions_updated
 
     async def lag(self, queue: str, group: str) -> Sequence[PartitionLag]:
-        """A group's place in each partition of a queue."""
+        """A group's place in each partition of a queue; a reader group has ``lanes`` instead."""
         found: list[PartitionLag] = []
         while True:
-            some = await self._partitions(queue, group, len(found))
+            some = (await self._in_queue(queue, group, len(found))).partitions
             found += map(to_partition_lag, some)
             if len(some) < PAGE:
                 return found
+
+    async def lanes(self, queue: str, group: str) -> Sequence[LaneLag]:
+        """The position of a reader group, such as a Spark stream, in each lane of a queue."""
+        return [to_lane_lag(lane) for lane in (await self._in_queue(queue, group, 0)).lanes]
 
     async def delete(self, queue: str, group: str) -> None:
         """Forget a group; the next pop under its name is a first contact again."""
@@ -103,10 +107,10 @@ class AsyncGroups:
         await self._connection.send(read(paths.queue(check_name("queue", queue)), limit=1))
         return [lag for lag in lags if lag.queue == queue]
 
-    async def _partitions(self, queue: str, group: str, offset: int) -> Sequence[GroupPartition]:
+    async def _in_queue(self, queue: str, group: str, offset: int) -> GroupQueue:
         request = read(paths.group(check_name("group", group)), limit=PAGE, offset=offset)
         try:
             answer = await self._connection.send(request)
-            return answer.decode(dict[str, GroupQueue])[queue].partitions
+            return answer.decode(dict[str, GroupQueue])[queue]
         except (NotFound, KeyError):
             raise GroupNotFound(queue, group) from None

@@ -7,7 +7,7 @@ from skep.client.async_connection import AsyncConnection
 from skep.client.request import Request, post, read
 from skep.model.maintenance import MaintenanceState
 from skep.wire import paths
-from skep.wire.admin.maintenance import MaintenanceAnswer, SwitchBody, to_maintenance_state
+from skep.wire.admin.maintenance import MaintenanceResponse, SwitchBody, to_maintenance_state
 
 
 class AsyncMaintenance:
@@ -30,7 +30,7 @@ class AsyncMaintenance:
 
     async def _send(self, request: Request) -> MaintenanceState:
         answer = await self._connection.send(request)
-        return to_maintenance_state(answer.decode(MaintenanceAnswer))
+        return to_maintenance_state(answer.decode(MaintenanceResponse))
 
 
 def _switch(path: str, on: bool) -> Request:

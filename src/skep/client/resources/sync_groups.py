@@ -10,11 +10,10 @@ from skep.client.request import PAGE, delete, post, read
 from skep.client.sync_connection import Connection
 from skep.errors import GroupNotFound, Invalid, NotFound
 from skep.model.name import check_label, check_name, from_datetime
-from skep.model.stats import GroupLag, PartitionLag
+from skep.model.stats import GroupLag, LaneLag, PartitionLag
 from skep.wire import paths
 from skep.wire.admin.group import (
     DeletedGroup,
-    GroupPartition,
     GroupQueue,
     GroupRow,
     Resubscribed,
@@ -24,6 +23,7 @@ from skep.wire.admin.group import (
     Target,
     from_target,
     to_group_lag,
+    to_lane_lag,
     to_partition_lag,
 )
 
@@ -59,7 +59,7 @@ class Groups:
         moved = answer.decode(DeletedGroup).deleted_partitions
         if not moved:
             # Because there is no partition, or because there is no group?
-            self._partitions(queue, group, 0)
+            self._in_queue(queue, group, 0)
         return moved
 
     def resubscribe(self, queue: str, group: str, start: datetime) -> int:
@@ -75,13 +75,17 @@ class Groups:
         return answer.decode(Resubscribed).partitions_updated
 
     def lag(self, queue: str, group: str) -> Sequence[PartitionLag]:
-        """A group's place in each partition of a queue."""
+        """A group's place in each partition of a queue; a reader group has ``lanes`` instead."""
         found: list[PartitionLag] = []
         while True:
-            some = self._partitions(queue, group, len(found))
+            some = (self._in_queue(queue, group, len(found))).partitions
             found += map(to_partition_lag, some)
             if len(some) < PAGE:
                 return found
+
+    def lanes(self, queue: str, group: str) -> Sequence[LaneLag]:
+        """The position of a reader group, such as a Spark stream, in each lane of a queue."""
+        return [to_lane_lag(lane) for lane in (self._in_queue(queue, group, 0)).lanes]
 
     def delete(self, queue: str, group: str) -> None:
         """Forget a group; the next pop under its name is a first contact again."""
@@ -101,10 +105,10 @@ class Groups:
         self._connection.send(read(paths.queue(check_name("queue", queue)), limit=1))
         return [lag for lag in lags if lag.queue == queue]
 
-    def _partitions(self, queue: str, group: str, offset: int) -> Sequence[GroupPartition]:
+    def _in_queue(self, queue: str, group: str, offset: int) -> GroupQueue:
         request = read(paths.group(check_name("group", group)), limit=PAGE, offset=offset)
         try:
             answer = self._connection.send(request)
-            return answer.decode(dict[str, GroupQueue])[queue].partitions
+            return answer.decode(dict[str, GroupQueue])[queue]
         except (NotFound, KeyError):
             raise GroupNotFound(queue, group) from None

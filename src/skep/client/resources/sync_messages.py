@@ -17,7 +17,7 @@ from skep.wire import paths
 from skep.wire.message.message import (
     GiveUpBody,
     MessageDetail,
-    MovedToLetters,
+    MovedToDeadLetters,
     WireMessages,
     from_message,
 )
@@ -91,7 +91,7 @@ class Messages:
         body = GiveUpBody(consumer_group=check_label("group", group), error=error)
         path = paths.give_up(*_place(message_id))
         answer = self._connection.send(post(path, body, repeatable=False))
-        return answer.decode(MovedToLetters).consumer_groups
+        return answer.decode(MovedToDeadLetters).consumer_groups
 
     def _get(self, path: str) -> Message:
         answer = self._connection.send(read(path))

@@ -182,7 +182,7 @@ class Maintenance:
             try:
                 PushBatch(queue, some, self._limits)
             except Invalid as error:
-                raise error.within(f"pushes[{number}]") from None
+                raise error.within("pushes", number) from None
             if queue in known and known[queue].config.options.encryption_enabled:
                 raise Unavailable("encrypted queues take nothing while pushing is in maintenance")
         self._quotas.check_later(

@@ -1,6 +1,6 @@
 """Acks and extensions as parts of a change."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from random import Random
 
 from msgspec.structs import replace
@@ -49,7 +49,8 @@ class Settler:
                         consumer, some.values(), options=options, now=now, jitter=jitter
                     )
                 except Invalid as error:
-                    raise error.moved(_places(some)) from None
+                    _, here, *rest = error.path
+                    raise error.at(("verdicts", list(some)[int(here)], *rest)) from None
             if done.state.cursor >= partition.end and not self._store.has_peers:
                 # Whatever comes next is younger than this instant. Another server may have pushed
                 # something that is not known here yet.
@@ -145,8 +146,3 @@ def _sort(verdicts: Sequence[Verdict]) -> dict[int, dict[int, Verdict]]:
         _check(f"verdicts[{index}]", verdict)
         by_partition.setdefault(verdict.partition, {})[index] = verdict
     return by_partition
-
-
-def _places(some: Iterable[int]) -> dict[str, str]:
-    """Where each of some verdicts is among all."""
-    return {f"verdicts[{here}]": f"verdicts[{index}]" for here, index in enumerate(some)}

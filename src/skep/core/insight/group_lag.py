@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from skep.core.aio import yielding
 from skep.core.cluster.peer_sync import PeerSync, current
-from skep.core.journal.reader_group import ReaderGroups
+from skep.core.journal.reader_group import Reader, ReaderGroups
 from skep.core.state.group_lag import group_lag, partition_lag
 from skep.core.state.partition_order import in_order
 from skep.core.state.queue_state import GroupState, PartitionState, QueueState
@@ -20,7 +20,7 @@ from skep.core.state.totals_updater import TotalsUpdater
 from skep.core.visibility import QueueFilter
 from skep.errors import NotFound
 from skep.model.name import QUEUE_MODE, RESERVED, SECOND, Instant, Offset, check_text, to_datetime
-from skep.model.stats import GroupLag, PartitionLag
+from skep.model.stats import GroupLag, LaneLag, PartitionLag
 from skep.store.protocol import Store
 
 _READS = 100
@@ -111,12 +111,10 @@ class GroupLagReader:
     ) -> list[PartitionLag]:
         """How far a group is in partitions of a queue, oldest partition first.
 
-        A group that reads the journal knows no partitions, but lanes.
+        A reader group has lanes instead of partitions: see ``lanes``.
         """
-        known = self._registry.queue(queue)
-        reader = None if group in known.groups else await self._readers.find(group)
-        if reader and reader.lanes(known) is not None:
-            return (await self._readers.lanes(known, reader))[offset : offset + limit]
+        if await self._reader(queue, group) is not None:
+            return []
         state = self._registry.group(queue, group)
         now = self._store.clock.now()
         some = (await in_order(state.queue))[offset : offset + limit]
@@ -124,6 +122,18 @@ class GroupLagReader:
             await self._exactly(partition_lag(state, partition, now))
             async for partition in yielding(some)
         ]
+
+    @current
+    async def lanes(self, queue: str, group: str) -> list[LaneLag]:
+        """How far a reader group is in each lane of a queue; empty for a group that pops."""
+        reader = await self._reader(queue, group)
+        return await self._readers.lanes(self._registry.queue(queue), reader) if reader else []
+
+    async def _reader(self, queue: str, group: str) -> Reader | None:
+        """The reader group of a queue; None if the group pops from it, or does not read it."""
+        state = self._registry.queue(queue)
+        reader = None if group in state.groups else await self._readers.find(group)
+        return reader if reader and reader.lanes(state) is not None else None
 
     @current
     async def lagging(self, sees: QueueFilter, *, seconds: float, limit: int) -> list[LaggingPlace]:

@@ -21,7 +21,7 @@ from skep.model.change import Applied, Change, EntryUpdate
 from skep.model.entry import Entry
 from skep.model.journal import Lanes, Position, behind
 from skep.model.name import Instant, Offset, check_name, to_datetime
-from skep.model.stats import GroupLag, PartitionLag
+from skep.model.stats import GroupLag, LaneLag
 from skep.store.protocol import Store
 
 SPACE = "journal.readers"
@@ -198,7 +198,7 @@ class ReaderGroups:
             oldest_at=None if oldest is None else to_datetime(oldest),
         )
 
-    async def lanes(self, queue: QueueState, reader: Reader) -> list[PartitionLag]:
+    async def lanes(self, queue: QueueState, reader: Reader) -> list[LaneLag]:
         """How far a reader is in each lane of a queue."""
         lanes = reader.lanes(queue) or {}
         heads = await self._store.heads(queue.config.number)
@@ -207,22 +207,14 @@ class ReaderGroups:
             for lane, head in sorted(heads.items())
         ]
 
-    async def _lane_lag(self, queue: int, lane: int, position: int, head: int) -> PartitionLag:
+    async def _lane_lag(self, queue: int, lane: int, position: int, head: int) -> LaneLag:
         oldest = await self._oldest(queue, {lane: position}, {lane: head})
-        return PartitionLag(
-            partition=f"lane {lane}",
-            number=lane,
-            cursor=position,
-            end=head,
+        return LaneLag(
+            lane=lane,
+            position=position,
+            head=head,
             backlog=max(0, head - position),
-            leased=False,
-            worker_id=None,
-            lease_expires_at=None,
-            attempt=0,
             oldest_at=None if oldest is None else to_datetime(oldest),
-            last_consumed_at=None,
-            messages_consumed=position,
-            batches_consumed=0,
         )
 
     async def _oldest(self, queue: int, lanes: Lanes, heads: Lanes) -> Instant | None:

@@ -264,7 +264,7 @@ class Transactor:
                 try:
                     batches.append(PushBatch(operation.queue, operation.drafts, self._limits))
                 except Invalid as error:
-                    raise error.within(f"operations[{index}]") from None
+                    raise error.within("operations", index) from None
         return batches
 
     def _settle(self, plan: ChangeBuilder, operations: Sequence[Operation]) -> Iterator[Settlement]:
@@ -274,7 +274,7 @@ class Transactor:
                 try:
                     settlement = self._settler.settle(plan, lease_id, operation.verdicts)
                 except Invalid as error:
-                    raise error.within(f"operations[{index}]") from None
+                    raise error.within("operations", index) from None
                 yield settlement
             elif isinstance(operation, Extend):
                 lease_id = check_lease_id("lease_id", operation.lease_id)

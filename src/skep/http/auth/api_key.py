@@ -125,7 +125,7 @@ def _entry(index: int, raw: msgspec.Raw) -> ApiKey:
         key: ApiKey = decode_body(ApiKey, bytes(raw))
         check_key(key)
     except Invalid as error:
-        raise error.within(f"api_keys[{index}]") from None
+        raise error.within("api_keys", index) from None
     return key
 
 

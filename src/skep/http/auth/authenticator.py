@@ -41,7 +41,7 @@ class Authenticator(Protocol):
         ...
 
 
-class OpenDoor:
+class AllowAll:
     """No authentication: everybody may do everything, so nobody else should reach the server."""
 
     async def authenticate(
@@ -50,7 +50,7 @@ class OpenDoor:
         return ANYBODY
 
 
-class GuardedDoor:
+class CredentialCheck:
     """Whoever comes shows a token or a key. What begins with ``skep_`` is a key."""
 
     def __init__(
@@ -137,9 +137,9 @@ def build_authenticator(
     """What the settings ask for; raises ``Invalid`` with the setting that is wrong."""
     _check(settings)
     if not settings.authenticated:
-        return OpenDoor()
+        return AllowAll()
     signers = _signers(settings, transport, now)
-    return GuardedDoor(
+    return CredentialCheck(
         tokens=None if signers is None else Tokens(signers, _expected(settings), now=now),
         keys=ApiKeys(Path(settings.api_keys), quota=settings.quota, now=now)
         if settings.api_keys

@@ -88,14 +88,14 @@ class PublishedKeys:
         headers = {"accept": "application/json", "accept-encoding": "identity"}
         async with (
             self._client() as client,
-            client.stream("GET", self._url, headers=headers, follow_redirects=False) as answer,
+            client.stream("GET", self._url, headers=headers, follow_redirects=False) as response,
         ):
-            if answer.status_code != 200:
-                raise _Unusable(f"the answer has status {answer.status_code}")
-            if answer.headers.get("content-encoding", "identity") != "identity":
+            if response.status_code != 200:
+                raise _Unusable(f"the answer has status {response.status_code}")
+            if response.headers.get("content-encoding", "identity") != "identity":
                 raise _Unusable("the answer is compressed")
             body = b""
-            async for part in answer.aiter_raw():
+            async for part in response.aiter_raw():
                 body += part
                 if len(body) > MAX_BYTES:
                     raise _Unusable(f"the answer is larger than {MAX_BYTES} bytes")

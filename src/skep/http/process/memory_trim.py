@@ -17,7 +17,7 @@ _LARGE_BYTES = 512 << 10
 """What is as large as this goes back to the system at once: kept, it would leave holes."""
 
 
-class Relief:
+class MemoryTrimmer:
     def __init__(self) -> None:
         self._most = 0
         """How many connections there were at once since memory was given back."""
@@ -27,7 +27,7 @@ class Relief:
             self._libc.mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
             self._libc.mallopt(_MMAP_THRESHOLD, _LARGE_BYTES)
 
-    def look(self, connections: int) -> None:
+    def observe(self, connections: int) -> None:
         """Called several times a second with the number of connections."""
         self._most = max(self._most, connections)
         still_going = connections < self._last

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from importlib import metadata
 
 from skep.http.body_budget import BodyBudget
-from skep.http.limits import DoorLimits
+from skep.http.limits import HttpLimits
 from skep.http.rejection import RejectionLog
 
 
@@ -20,16 +20,16 @@ def _version() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class ServerInfo:
     """One process that serves a broker over HTTP."""
 
     hostname: str = field(default_factory=socket.gethostname)
     pid: int = field(default_factory=os.getpid)
     version: str = field(default_factory=_version)
     started: float = field(default_factory=time.monotonic)
-    answers: Counter[tuple[str, str, int]] = field(default_factory=Counter)
+    responses: Counter[tuple[str, str, int]] = field(default_factory=Counter)
     """How many answers were given, by method, route and status."""
-    bodies: BodyBudget = field(default_factory=lambda: BodyBudget(DoorLimits().unfinished_bytes))
+    bodies: BodyBudget = field(default_factory=lambda: BodyBudget(HttpLimits().unfinished_bytes))
     rejections: RejectionLog = field(default_factory=RejectionLog)
     refused: Counter[str] = field(default_factory=Counter)
     """How many requests were refused because of a quota, by its name."""

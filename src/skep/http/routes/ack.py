@@ -7,11 +7,12 @@ from skep.core.broker import Broker
 from skep.errors import Invalid, LeaseLost
 from skep.http.auth.principal import Permission, not_yours
 from skep.http.limits import ANY_SIZE
-from skep.http.request import Call, Reply
+from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Route
 from skep.model.address import partition_of
 from skep.model.name import LeaseId, Offset, check_lease_id
 from skep.model.operation import Settlement, Status, Verdict
+from skep.wire import paths
 from skep.wire.message.ack import (
     STATUS,
     AckBatchBody,
@@ -32,39 +33,41 @@ NO_LEASE = "Invalid or expired lease"
 _IN_BATCH = "acknowledgments[{}].partition_id"
 
 
-async def ack(call: Call) -> Reply:
+async def ack(request: HttpRequest) -> HttpResponse:
     """Say of one message what became of it."""
-    to_numbers([call.body], "partition_id")
-    return Reply(await settle_items(call, [call.body], call.body.consumer_group))
+    to_numbers([request.body], "partition_id")
+    return HttpResponse(await settle_items(request, [request.body], request.body.consumer_group))
 
 
-async def ack_batch(call: Call) -> Reply:
+async def ack_batch(request: HttpRequest) -> HttpResponse:
     """Say of several messages what became of them, under one lease or several."""
-    body: AckBatchBody = call.body
+    body: AckBatchBody = request.body
     to_numbers(body.acknowledgments, _IN_BATCH)
-    return Reply(await settle_items(call, body.acknowledgments, body.consumer_group))
+    return HttpResponse(await settle_items(request, body.acknowledgments, body.consumer_group))
 
 
-async def settle_items(call: Call, items: Sequence[AckItem], group: str | None) -> Sequence[Acked]:
+async def settle_items(
+    request: HttpRequest, items: Sequence[AckItem], group: str | None
+) -> Sequence[Acked]:
     """Settle items lease by lease. One that is lost takes only its own items with it."""
     by_lease: dict[str, list[int]] = {}
     for index, item in enumerate(items):
         by_lease.setdefault(item.lease_id or "", []).append(index)
-    answers: dict[int, Acked] = {}
+    responses: dict[int, Acked] = {}
     for lease_id, indexes in by_lease.items():
         some = {index: items[index] for index in indexes}
-        for answer in await _settle_lease(call, lease_id, some, group):
-            answers[answer.index] = answer
-    return [answers[index] for index in range(len(items))]
+        for response in await _settle_lease(request, lease_id, some, group):
+            responses[response.index] = response
+    return [responses[index] for index in range(len(items))]
 
 
 async def _settle_lease(
-    call: Call, lease: str, items: dict[int, AckItem], group: str | None
+    request: HttpRequest, lease: str, items: dict[int, AckItem], group: str | None
 ) -> Iterable[Acked]:
-    broker = call.broker
+    broker = request.broker
     try:
         lease_id = check_lease_id("leaseId", lease)
-        _check_holder(call, lease_id)
+        _check_holder(request, lease_id)
         if group is not None:
             held_by = await broker.held_messages.group_of_lease(lease_id)
             if held_by not in (group, None):
@@ -140,44 +143,46 @@ def _names(broker: Broker, item: AckItem) -> tuple[str | None, str | None]:
     return broker.held_messages.names(partition_of(item.partition_id)) or (None, None)
 
 
-def _check_holder(call: Call, lease_id: LeaseId) -> None:
+def _check_holder(request: HttpRequest, lease_id: LeaseId) -> None:
     """A lease of another principal is answered like one that is lost."""
-    if not call.holds(lease_id):
+    if not request.holds(lease_id):
         raise LeaseLost(lease_id)
 
 
-async def settle(call: Call) -> Reply:
+async def settle(request: HttpRequest) -> HttpResponse:
     """Settle messages of a lease by offset, or all that it holds alike."""
-    body: SettleBody = call.body
-    lease_id = check_lease_id("leaseId", call.params["leaseId"])
-    _check_holder(call, lease_id)
+    body: SettleBody = request.body
+    lease_id = check_lease_id("leaseId", request.params["leaseId"])
+    _check_holder(request, lease_id)
     if body.verdicts is not None:
-        done = await call.broker.settle(lease_id, to_verdicts(body.verdicts))
+        done = await request.broker.settle(lease_id, to_verdicts(body.verdicts))
     elif body.status is None:
         raise Invalid("status", "is required, unless there are verdicts")
     elif STATUS[body.status] == "completed":
-        done = await call.broker.ack(lease_id)
+        done = await request.broker.ack(lease_id)
     else:
-        verdicts = await _verdicts_on_all(call, lease_id, STATUS[body.status])
-        done = await call.broker.settle(lease_id, verdicts)
-    return Reply(to_settled(done))
+        verdicts = await _verdicts_on_all(request, lease_id, STATUS[body.status])
+        done = await request.broker.settle(lease_id, verdicts)
+    return HttpResponse(to_settled(done))
 
 
-async def _verdicts_on_all(call: Call, lease_id: LeaseId, status: Status) -> list[Verdict]:
+async def _verdicts_on_all(
+    request: HttpRequest, lease_id: LeaseId, status: Status
+) -> list[Verdict]:
     """The same verdict on all that a lease holds."""
-    error = call.body.error or ""
-    held = await call.broker.held_messages.all_held(lease_id)
+    error = request.body.error or ""
+    held = await request.broker.held_messages.all_held(lease_id)
     if not held:
         raise LeaseLost(lease_id)
     return [Verdict(partition, offset, status, error) for partition, offset in held]
 
 
-async def extend(call: Call) -> Reply:
+async def extend(request: HttpRequest) -> HttpResponse:
     """Keep a lease. One that is lost is a 409: Queen's clients take any 200 for a success."""
-    lease_id = check_lease_id("leaseId", call.params["leaseId"])
-    _check_holder(call, lease_id)
-    until = await call.broker.extend(lease_id, call.body.seconds)
-    return Reply(
+    lease_id = check_lease_id("leaseId", request.params["leaseId"])
+    _check_holder(request, lease_id)
+    until = await request.broker.extend(lease_id, request.body.seconds)
+    return HttpResponse(
         Extended(
             lease_id=lease_id,
             new_expires_at=until,
@@ -187,12 +192,12 @@ async def extend(call: Call) -> Reply:
     )
 
 
-async def _queues_of_item(call: Call) -> Iterable[str]:
-    return await queues_of(call.broker, [call.body], "partition_id")
+async def _queues_of_item(request: HttpRequest) -> Iterable[str]:
+    return await queues_of(request.broker, [request.body], "partition_id")
 
 
-async def _queues_of_items(call: Call) -> Iterable[str]:
-    return await queues_of(call.broker, call.body.acknowledgments, _IN_BATCH)
+async def _queues_of_items(request: HttpRequest) -> Iterable[str]:
+    return await queues_of(request.broker, request.body.acknowledgments, _IN_BATCH)
 
 
 async def queues_of(broker: Broker, items: Iterable[Any], field: str) -> set[str]:
@@ -204,41 +209,43 @@ async def queues_of(broker: Broker, items: Iterable[Any], field: str) -> set[str
     return {found[0] for found in names if found}
 
 
-async def _queues_of_lease(call: Call) -> Iterable[str]:
-    lease_id = check_lease_id("leaseId", call.params["leaseId"])
-    return await queues_of_lease(call, lease_id)
+async def _queues_of_lease(request: HttpRequest) -> Iterable[str]:
+    lease_id = check_lease_id("leaseId", request.params["leaseId"])
+    return await queues_of_lease(request, lease_id)
 
 
-async def queues_of_lease(call: Call, lease_id: LeaseId) -> set[str]:
+async def queues_of_lease(request: HttpRequest, lease_id: LeaseId) -> set[str]:
     """The queues of a lease; none of one that another principal holds."""
     return (
-        await call.broker.held_messages.queues_of_lease(lease_id) if call.holds(lease_id) else set()
+        await request.broker.held_messages.queues_of_lease(lease_id)
+        if request.holds(lease_id)
+        else set()
     )
 
 
-async def _queues_of_settlement(call: Call) -> Iterable[str]:
-    named: SettleBody = call.body
-    of_verdicts = await queues_of(call.broker, named.verdicts or (), "verdicts[{}].partition_id")
-    return {*await _queues_of_lease(call), *of_verdicts}
+async def _queues_of_settlement(request: HttpRequest) -> Iterable[str]:
+    named: SettleBody = request.body
+    of_verdicts = await queues_of(request.broker, named.verdicts or (), "verdicts[{}].partition_id")
+    return {*await _queues_of_lease(request), *of_verdicts}
 
 
-def _post(path: str, handler: Any, queues: Any, about: str, body: Any, answer: Any) -> Route:
+def _post(path: str, handler: Any, queues: Any, summary: str, body: Any, response: Any) -> Route:
     return Route(
         method="POST",
         path=path,
         handler=handler,
         needs=Permission.POP,
         queues=queues,
-        about=about,
+        summary=summary,
         body=body,
         body_bytes=ANY_SIZE,
-        answer=answer,
+        response=response,
     )
 
 
 ROUTES = (
     _post(
-        "/api/v1/ack",
+        paths.ACK,
         ack,
         _queues_of_item,
         "Say of one message what became of it. A late answer changes nothing and says so.",
@@ -246,7 +253,7 @@ ROUTES = (
         list[Acked],
     ),
     _post(
-        "/api/v1/ack/batch",
+        paths.ACK_BATCH,
         ack_batch,
         _queues_of_items,
         "Say of several messages what became of them.",
@@ -254,7 +261,7 @@ ROUTES = (
         list[Acked],
     ),
     _post(
-        "/api/v1/lease/{leaseId}/settle",
+        paths.SETTLE,
         settle,
         _queues_of_settlement,
         "Settle messages of a lease by their offsets; all that it holds if none are named.",
@@ -262,7 +269,7 @@ ROUTES = (
         SettleResponse,
     ),
     _post(
-        "/api/v1/lease/{leaseId}/extend",
+        paths.EXTEND,
         extend,
         _queues_of_lease,
         "Keep a lease for at least so many seconds from now.",

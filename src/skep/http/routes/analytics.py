@@ -2,19 +2,20 @@
 
 from skep.http.auth.principal import Permission
 from skep.http.process.usage import usage_now
-from skep.http.request import Call, Reply
-from skep.http.routes.lookup import asked_queue
-from skep.http.routes.time_window import counted, now, queues, window, workers
+from skep.http.request import HttpRequest, HttpResponse
+from skep.http.routes.lookup import queue_in_query
+from skep.http.routes.time_window import now, queue_filter, queues, window, workers
 from skep.http.routing import get, no_queue
 from skep.model.name import to_datetime
 from skep.model.tally import Bucket, Tally
+from skep.wire import paths
 from skep.wire.admin.group import seconds_since
 from skep.wire.admin.retention import Retention, to_retention
 from skep.wire.stats.analytics import (
     INTERVALS,
     Analytics,
     AnalyticsQuery,
-    GroupBehind,
+    GroupPending,
     LatenciesQuery,
     LatenciesResponse,
     Parked,
@@ -40,15 +41,17 @@ from skep.wire.stats.time_window import Window, WindowQuery
 TOP = 10
 
 
-async def analytics(call: Call) -> Reply:
+async def analytics(request: HttpRequest) -> HttpResponse:
     """What was pushed and processed, by the minute, hour or day."""
-    query: AnalyticsQuery = call.query
-    span = window(call, minutes=INTERVALS[query.interval])
-    tallies = call.broker.insight.metrics.by_queue(await counted(call), span.start_at, span.stop_at)
+    query: AnalyticsQuery = request.query
+    span = window(request, minutes=INTERVALS[query.interval])
+    tallies = request.broker.insight.metrics.by_queue(
+        await queue_filter(request), span.start_at, span.stop_at
+    )
     top = sorted(tallies.items(), key=lambda pair: (-pair[1].pushed, pair[0]))[:TOP]
-    return Reply(
+    return HttpResponse(
         Analytics(
-            data_points=[to_data_point(bucket) for bucket in await _series(call, span)],
+            data_points=[to_data_point(bucket) for bucket in await _series(request, span)],
             interval=query.interval,
             from_=span.start,
             to=span.stop,
@@ -57,16 +60,19 @@ async def analytics(call: Call) -> Reply:
     )
 
 
-async def system_metrics(call: Call) -> Reply:
+async def system_metrics(request: HttpRequest) -> HttpResponse:
     """What this server takes of its machine: now, if that is in the time asked for."""
-    span, moment, door = window(call), now(call), call.door
+    span, moment, server_info = window(request), now(request), request.server_info
     points = []
     if span.start <= moment <= span.stop:
         points = [SystemPoint(timestamp=moment, usage=usage_now())]
     replica = Replica(
-        hostname=door.hostname, port=None, worker_id=door.worker_id, time_series=points
+        hostname=server_info.hostname,
+        port=None,
+        worker_id=server_info.worker_id,
+        time_series=points,
     )
-    return Reply(
+    return HttpResponse(
         SystemMetrics(
             time_range=span.time_range,
             replicas=[replica],
@@ -77,37 +83,39 @@ async def system_metrics(call: Call) -> Reply:
     )
 
 
-async def worker_metrics(call: Call) -> Reply:
+async def worker_metrics(request: HttpRequest) -> HttpResponse:
     """What this server did."""
-    span = window(call)
-    buckets = await _series(call, span)
-    tallies = call.broker.insight.metrics.by_queue(await counted(call), span.start_at, span.stop_at)
+    span = window(request)
+    buckets = await _series(request, span)
+    tallies = request.broker.insight.metrics.by_queue(
+        await queue_filter(request), span.start_at, span.stop_at
+    )
     whole = Tally()
     for bucket in buckets:
         whole.add(bucket.tally)
-    return Reply(
+    return HttpResponse(
         WorkerMetrics(
             time_range=span.time_range,
             bucket_minutes=span.minutes,
             point_count=len(buckets),
             time_series=[to_point(bucket, span.minutes) for bucket in buckets],
-            workers=workers(call),
+            workers=workers(request),
             queues=[to_queue_tally(queue, tally) for queue, tally in sorted(tallies.items())],
             summary=to_summary(whole),
         )
     )
 
 
-async def postgres_stats(call: Call) -> Reply:
-    """What PostgreSQL says of itself: nothing, because there is none."""
-    return Reply(PostgresStats())
+async def postgres_stats(request: HttpRequest) -> HttpResponse:
+    """Queen's shape, marked as not collected: the database's own views have these numbers."""
+    return HttpResponse(PostgresStats())
 
 
-async def queue_ops(call: Call) -> Reply:
+async def queue_ops(request: HttpRequest) -> HttpResponse:
     """What happened to each queue."""
-    span = window(call)
-    series = await _series_by_queue(call, span)
-    return Reply(
+    span = window(request)
+    series = await _series_by_queue(request, span)
+    return HttpResponse(
         QueueOps(
             time_range=span.time_range,
             bucket_minutes=span.minutes,
@@ -117,22 +125,22 @@ async def queue_ops(call: Call) -> Reply:
     )
 
 
-async def queue_lag(call: Call) -> Reply:
+async def queue_lag(request: HttpRequest) -> HttpResponse:
     """How old messages were when they were delivered, and what waits now."""
-    span, moment = window(call), now(call)
-    names = {config.name for config in await queues(call)}
-    lags = await call.broker.insight.groups.groups(lambda name: name in names)
-    return Reply(
+    span, moment = window(request), now(request)
+    names = {config.name for config in await queues(request)}
+    lags = await request.broker.insight.groups.groups(lambda name: name in names)
+    return HttpResponse(
         QueueLag(
             time_range=span.time_range,
             bucket_minutes=span.minutes,
             series=[
                 to_lag_bucket(queue, bucket)
-                for queue, bucket in await _series_by_queue(call, span)
+                for queue, bucket in await _series_by_queue(request, span)
                 if bucket.tally.lags
             ],
             queues=[
-                GroupBehind(
+                GroupPending(
                     queue=lag.queue,
                     consumer_group=lag.group,
                     pending=lag.backlog,
@@ -144,14 +152,14 @@ async def queue_lag(call: Call) -> Reply:
     )
 
 
-async def latencies(call: Call) -> Reply:
+async def latencies(request: HttpRequest) -> HttpResponse:
     """How long messages took from their push to their ack."""
-    query: LatenciesQuery = call.query
-    span = window(call)
-    found, then = await call.broker.insight.latencies.between(
-        await counted(call), span.start_at, span.stop_at, limit=query.limit
+    query: LatenciesQuery = request.query
+    span = window(request)
+    found, then = await request.broker.insight.latencies.between(
+        await queue_filter(request), span.start_at, span.stop_at, limit=query.limit
     )
-    return Reply(
+    return HttpResponse(
         LatenciesResponse(
             time_range=span.time_range,
             series=[to_latency(each) for each in found],
@@ -160,18 +168,18 @@ async def latencies(call: Call) -> Reply:
     )
 
 
-async def parked(call: Call) -> Reply:
+async def parked(request: HttpRequest) -> HttpResponse:
     """Long polls that wait at this server."""
-    found = call.broker.insight.queues.parked(call.principal.sees)
-    return Reply(
+    found = request.broker.insight.queues.parked(request.principal.sees)
+    return HttpResponse(
         Parked(
-            timestamp=now(call),
+            timestamp=now(request),
             total=sum(found.values()),
             replicas=[
                 ParkedRow(
                     queue=queue,
                     consumer_group=group,
-                    worker_id=call.door.worker_id,
+                    worker_id=request.server_info.worker_id,
                     parked=count,
                 )
                 for (queue, group), count in sorted(found.items())
@@ -180,30 +188,30 @@ async def parked(call: Call) -> Reply:
     )
 
 
-async def retention(call: Call) -> Reply:
+async def retention(request: HttpRequest) -> HttpResponse:
     """What left the queues, and by which rule."""
-    span = window(call)
-    removals = await call.broker.insight.queues.removals(
-        await queues(call), span.start_at, span.stop_at
+    span = window(request)
+    removals = await request.broker.insight.queues.removals(
+        await queues(request), span.start_at, span.stop_at
     )
     series, totals = to_retention(removals, span.minutes)
-    return Reply(
+    return HttpResponse(
         Retention(
             time_range=span.time_range, bucket_minutes=span.minutes, series=series, totals=totals
         )
     )
 
 
-async def _series(call: Call, span: Window) -> list[Bucket]:
-    return call.broker.insight.metrics.series(
-        await counted(call), span.start_at, span.stop_at, minutes=span.minutes
+async def _series(request: HttpRequest, span: Window) -> list[Bucket]:
+    return request.broker.insight.metrics.series(
+        await queue_filter(request), span.start_at, span.stop_at, minutes=span.minutes
     )
 
 
-async def _series_by_queue(call: Call, span: Window) -> list[tuple[str, Bucket]]:
+async def _series_by_queue(request: HttpRequest, span: Window) -> list[tuple[str, Bucket]]:
     """Buckets with their queues, the oldest first."""
-    series = call.broker.insight.metrics.series_by_queue(
-        await counted(call), span.start_at, span.stop_at, minutes=span.minutes
+    series = request.broker.insight.metrics.series_by_queue(
+        await queue_filter(request), span.start_at, span.stop_at, minutes=span.minutes
     )
     pairs = [(queue, bucket) for queue, buckets in series.items() for bucket in buckets]
     return sorted(pairs, key=lambda pair: (pair[1].start, pair[0]))
@@ -211,82 +219,82 @@ async def _series_by_queue(call: Call, span: Window) -> list[tuple[str, Bucket]]
 
 ROUTES = (
     get(
-        path="/api/v1/status/analytics",
+        path=paths.STATUS_ANALYTICS,
         handler=analytics,
         needs=Permission.STATUS,
-        queues=asked_queue,
-        about="What was pushed and processed, by the minute, hour or day.",
+        queues=queue_in_query,
+        summary="What was pushed and processed, by the minute, hour or day.",
         query=AnalyticsQuery,
-        answer=Analytics,
+        response=Analytics,
     ),
     get(
-        path="/api/v1/analytics/system-metrics",
+        path=paths.SYSTEM_METRICS,
         handler=system_metrics,
         needs=Permission.STATUS,
-        queues=asked_queue,
-        about="What this server takes of its machine.",
+        queues=queue_in_query,
+        summary="What this server takes of its machine.",
         query=WindowQuery,
-        answer=SystemMetrics,
+        response=SystemMetrics,
     ),
     get(
-        path="/api/v1/analytics/worker-metrics",
+        path=paths.WORKER_METRICS,
         handler=worker_metrics,
         needs=Permission.STATUS,
-        queues=asked_queue,
-        about="What this server did.",
+        queues=queue_in_query,
+        summary="What this server did.",
         query=WindowQuery,
-        answer=WorkerMetrics,
+        response=WorkerMetrics,
     ),
     get(
-        path="/api/v1/analytics/postgres-stats",
+        path=paths.POSTGRES_STATS,
         handler=postgres_stats,
         needs=Permission.STATUS,
         queues=no_queue,
-        about="What PostgreSQL says of itself; empty where there is none.",
-        answer=PostgresStats,
+        summary="What PostgreSQL says of itself; empty where there is none.",
+        response=PostgresStats,
     ),
     get(
-        path="/api/v1/analytics/queue-ops",
+        path=paths.QUEUE_OPERATIONS,
         handler=queue_ops,
         needs=Permission.STATUS,
-        queues=asked_queue,
-        about="What happened to each queue.",
+        queues=queue_in_query,
+        summary="What happened to each queue.",
         query=WindowQuery,
-        answer=QueueOps,
+        response=QueueOps,
     ),
     get(
-        path="/api/v1/analytics/queue-lag",
+        path=paths.QUEUE_LAG,
         handler=queue_lag,
         needs=Permission.STATUS,
-        queues=asked_queue,
-        about="How old messages were when they were delivered, and what waits now.",
+        queues=queue_in_query,
+        summary="How old messages were when they were delivered, and what waits now.",
         query=WindowQuery,
-        answer=QueueLag,
+        response=QueueLag,
     ),
     get(
-        path="/api/v1/analytics/latencies",
+        path=paths.LATENCIES,
         handler=latencies,
         needs=Permission.STATUS,
-        queues=asked_queue,
-        about="How long messages took from their push to their ack, by minute, queue and group.",
+        queues=queue_in_query,
+        summary="How long messages took from their push to their ack, by minute, queue and group.",
         query=LatenciesQuery,
-        answer=LatenciesResponse,
+        response=LatenciesResponse,
     ),
     get(
-        path="/api/v1/analytics/queue-parked-replicas",
+        path=paths.PARKED,
         handler=parked,
         needs=Permission.STATUS,
         queues=no_queue,
-        about="Long polls that wait at this server.",
-        answer=Parked,
+        summary="Long polls that wait at this server.",
+        response=Parked,
     ),
     get(
-        path="/api/v1/analytics/retention",
+        path=paths.RETENTION,
         handler=retention,
         needs=Permission.STATUS,
-        queues=asked_queue,
-        about="What left the queues, and by which rule.",
+        queues=queue_in_query,
+        summary="What left the queues, and by which rule.",
         query=WindowQuery,
-        answer=Retention,
+        response=Retention,
     ),
 )

@@ -5,16 +5,17 @@ from pathlib import Path
 
 from skep.errors import Conflict, Invalid
 from skep.http.auth.principal import Permission
-from skep.http.request import Call, Reply
+from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Route, every_queue
-from skep.wire.admin.maintenance import BackupAnswer, BackupBody
+from skep.wire import paths
+from skep.wire.admin.maintenance import BackupBody, BackupResponse
 
 
-async def backup(directory: Path | None, call: Call) -> Reply:
+async def backup(directory: Path | None, request: HttpRequest) -> HttpResponse:
     """Write a copy of the store while work goes on."""
-    place = _place(directory, call.body.path)
-    await call.broker.backup(place)
-    return Reply(BackupAnswer(path=str(place)), 201)
+    place = _place(directory, request.body.path)
+    await request.broker.backup(place)
+    return HttpResponse(BackupResponse(path=str(place)), 201)
 
 
 def _place(directory: Path | None, path: str) -> Path:
@@ -34,12 +35,12 @@ def _place(directory: Path | None, path: str) -> Path:
 def backup_route(directory: Path | None) -> Route:
     return Route(
         method="POST",
-        path="/api/v1/system/backup",
+        path=paths.BACKUP,
         handler=partial(backup, directory),
         needs=Permission.ADMIN,
         queues=every_queue,
-        about="Write a copy of the store below the backup directory, while work goes on.",
+        summary="Write a copy of the store below the backup directory, while work goes on.",
         body=BackupBody,
-        answer=BackupAnswer,
+        response=BackupResponse,
         status=201,
     )

@@ -2,31 +2,32 @@
 
 from skep.core.insight.dead_letter_browser import LetterFilter
 from skep.http.auth.principal import Permission
-from skep.http.request import Call, Reply
-from skep.http.routes.lookup import asked_queue, asked_queues
+from skep.http.request import HttpRequest, HttpResponse
+from skep.http.routes.lookup import queue_in_query, queues_in_query
 from skep.http.routing import delete, get, named_queue, post
+from skep.wire import paths
 from skep.wire.message.dead_letter import (
     DeadLetterPage,
-    DeletedLetters,
-    LetterChoice,
-    LetterChoiceQuery,
-    LettersQuery,
+    DeadLetterSelection,
+    DeadLetterSelectionQuery,
+    DeadLettersQuery,
+    DeletedDeadLetters,
     Replayed,
-    WireLetter,
-    check_choice,
-    to_choice,
-    to_letter,
+    WireDeadLetter,
+    check_selection,
     to_number,
     to_replayed,
+    to_selection,
+    to_wire_dead_letter,
 )
 from skep.wire.pagination import Pagination, in_utc
 
 
-async def letters(call: Call) -> Reply:
+async def letters(request: HttpRequest) -> HttpResponse:
     """Dead letters of one queue or of all that the caller sees."""
-    query: LettersQuery = call.query
-    page = await call.broker.insight.dead_letters.page(
-        await asked_queues(call, partition=query.partition),
+    query: DeadLettersQuery = request.query
+    page = await request.broker.insight.dead_letters.page(
+        await queues_in_query(request, partition=query.partition),
         LetterFilter(
             group=query.consumer_group,
             partition=query.partition,
@@ -37,10 +38,10 @@ async def letters(call: Call) -> Reply:
         offset=query.offset,
         limit=query.limit,
     )
-    with_data = call.may(Permission.READ)
-    return Reply(
+    with_data = request.may(Permission.READ)
+    return HttpResponse(
         DeadLetterPage(
-            messages=[to_letter(letter, with_data=with_data) for letter in page.letters],
+            messages=[to_wire_dead_letter(letter, with_data=with_data) for letter in page.letters],
             total=page.total,
             next=page.next,
             pagination=Pagination(limit=query.limit, offset=query.offset, total=page.total),
@@ -48,29 +49,29 @@ async def letters(call: Call) -> Reply:
     )
 
 
-async def letter(call: Call) -> Reply:
+async def letter(request: HttpRequest) -> HttpResponse:
     """One dead letter by its number."""
-    number = to_number("number", call.params["number"])
-    found = await call.broker.dead_letters.get(call.params["queue"], number)
-    return Reply(to_letter(found, with_data=True))
+    number = to_number("number", request.params["number"])
+    found = await request.broker.dead_letters.get(request.params["queue"], number)
+    return HttpResponse(to_wire_dead_letter(found, with_data=True))
 
 
-async def replay(call: Call) -> Reply:
+async def replay(request: HttpRequest) -> HttpResponse:
     """Put dead letters back at the end of their partitions, for every group of the queue."""
-    queue, choice = call.params["queue"], check_choice(call.body)
-    broker = call.broker.dead_letters
+    queue, choice = request.params["queue"], check_selection(request.body)
+    broker = request.broker.dead_letters
     if choice.numbers is not None:
         receipts = await broker.replay(queue, list(dict.fromkeys(choice.numbers)))
         messages = [to_replayed(receipt) for receipt in receipts]
-        return Reply(Replayed(queue=queue, replayed=len(messages), messages=messages))
+        return HttpResponse(Replayed(queue=queue, replayed=len(messages), messages=messages))
     count = await broker.replay_all(queue, group=choice.consumer_group, partition=choice.partition)
-    return Reply(Replayed(queue=queue, replayed=count))
+    return HttpResponse(Replayed(queue=queue, replayed=count))
 
 
-async def delete_letters(call: Call) -> Reply:
+async def delete_letters(request: HttpRequest) -> HttpResponse:
     """Throw dead letters away for good."""
-    queue, choice = call.params["queue"], check_choice(to_choice(call.query))
-    broker = call.broker.dead_letters
+    queue, choice = request.params["queue"], check_selection(to_selection(request.query))
+    broker = request.broker.dead_letters
     if choice.numbers is not None:
         numbers = list(dict.fromkeys(choice.numbers))
         await broker.delete(queue, numbers)
@@ -79,43 +80,43 @@ async def delete_letters(call: Call) -> Reply:
         count = await broker.delete_all(
             queue, group=choice.consumer_group, partition=choice.partition
         )
-    return Reply(DeletedLetters(queue=queue, deleted=count))
+    return HttpResponse(DeletedDeadLetters(queue=queue, deleted=count))
 
 
 ROUTES = (
     get(
-        path="/api/v1/dlq",
+        path=paths.DEAD_LETTERS,
         handler=letters,
         needs=Permission.STATUS,
-        queues=asked_queue,
-        about="Dead letters, newest first; payloads and error texts need the permission read.",
-        query=LettersQuery,
-        answer=DeadLetterPage,
+        queues=queue_in_query,
+        summary="Dead letters, newest first; payloads and error texts need the permission read.",
+        query=DeadLettersQuery,
+        response=DeadLetterPage,
     ),
     get(
-        path="/api/v1/dlq/{queue}/{number}",
+        path=paths.DEAD_LETTER,
         handler=letter,
         needs=Permission.READ,
         queues=named_queue,
-        about="One dead letter with its payload.",
-        answer=WireLetter,
+        summary="One dead letter with its payload.",
+        response=WireDeadLetter,
     ),
     post(
-        path="/api/v1/dlq/{queue}/replay",
+        path=paths.REPLAY,
         handler=replay,
         needs=Permission.OPERATE,
         queues=named_queue,
-        about="Send dead letters back: by number, those of a group or partition, or all.",
-        body=LetterChoice,
-        answer=Replayed,
+        summary="Send dead letters back: by number, those of a group or partition, or all.",
+        body=DeadLetterSelection,
+        response=Replayed,
     ),
     delete(
-        path="/api/v1/dlq/{queue}",
+        path=paths.QUEUE_DEAD_LETTERS,
         handler=delete_letters,
         needs=Permission.ADMIN,
         queues=named_queue,
-        about="Throw dead letters away: by number, those of a group or partition, or all.",
-        query=LetterChoiceQuery,
-        answer=DeletedLetters,
+        summary="Throw dead letters away: by number, those of a group or partition, or all.",
+        query=DeadLetterSelectionQuery,
+        response=DeletedDeadLetters,
     ),
 )

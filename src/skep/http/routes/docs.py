@@ -7,8 +7,9 @@ from importlib.metadata import version
 from skep.http.auth.principal import Permission
 from skep.http.docs_page import STYLE, documentation
 from skep.http.openapi import document
-from skep.http.request import Call, Reply
+from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Handler, Route, no_queue
+from skep.wire import paths
 from skep.wire.body import encode
 
 _POLICY = (
@@ -17,25 +18,25 @@ _POLICY = (
 )
 
 
-def about_routes(routes: Sequence[Route]) -> tuple[Route, ...]:
+def docs_routes(routes: Sequence[Route]) -> tuple[Route, ...]:
     """The documentation of ``routes`` and of itself."""
     spec: dict[str, object] = {}
     made = (
-        _route("/openapi.json", "The OpenAPI document of this server.", _json(spec)),
-        _route("/docs", "This documentation, for people.", _page(spec), "text/html"),
-        _route("/docs.css", "How it looks.", _once(lambda: _STYLE), "text/css"),
+        _route(paths.OPENAPI, "The OpenAPI document of this server.", _json(spec)),
+        _route(paths.DOCS, "This documentation, for people.", _page(spec), "text/html"),
+        _route(paths.DOCS_STYLE, "How it looks.", _once(lambda: _STYLE), "text/css"),
     )
     spec.update(document([*routes, *made], version=version("skep")))
     return made
 
 
 def _json(spec: dict[str, object]) -> Handler:
-    return _once(lambda: Reply(encode(spec)))
+    return _once(lambda: HttpResponse(encode(spec)))
 
 
 def _page(spec: dict[str, object]) -> Handler:
     return _once(
-        lambda: Reply(
+        lambda: HttpResponse(
             documentation(spec).encode(),
             media_type=b"text/html; charset=utf-8",
             headers=(_POLICY,),
@@ -43,26 +44,28 @@ def _page(spec: dict[str, object]) -> Handler:
     )
 
 
-_STYLE = Reply(STYLE.encode(), media_type=b"text/css; charset=utf-8")
+_STYLE = HttpResponse(STYLE.encode(), media_type=b"text/css; charset=utf-8")
 
 
-def _once(make: Callable[[], Reply]) -> Handler:
+def _once(make: Callable[[], HttpResponse]) -> Handler:
     """Always the same reply, made when it is first asked for: anybody may ask, also at length."""
     made = cache(make)
 
-    async def answer(call: Call) -> Reply:
+    async def response(request: HttpRequest) -> HttpResponse:
         return made()
 
-    return answer
+    return response
 
 
-def _route(path: str, about: str, handler: Handler, media_type: str = "application/json") -> Route:
+def _route(
+    path: str, summary: str, handler: Handler, media_type: str = "application/json"
+) -> Route:
     return Route(
         method="GET",
         path=path,
         handler=handler,
         needs=Permission.NONE,
         queues=no_queue,
-        about=about,
+        summary=summary,
         media_type=media_type,
     )

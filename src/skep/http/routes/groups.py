@@ -5,11 +5,12 @@ from datetime import datetime
 
 from skep.core.aio import yielding
 from skep.core.journal.reader_group import Reader
-from skep.errors import Conflict, Invalid
+from skep.errors import Conflict
 from skep.http.auth.principal import Permission
-from skep.http.request import Call, Reply
+from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import delete, get, named_queue, no_queue, post
 from skep.model.name import to_datetime
+from skep.wire import paths
 from skep.wire.admin.group import (
     DeletedGroup,
     DeleteGroupQuery,
@@ -23,6 +24,7 @@ from skep.wire.admin.group import (
     Sought,
     SoughtPartition,
     SubscriptionBody,
+    to_group_lane,
     to_group_partition,
     to_group_row,
     to_lagging_row,
@@ -31,18 +33,18 @@ from skep.wire.admin.group import (
 from skep.wire.pagination import in_utc
 
 
-async def groups(call: Call) -> Reply:
+async def groups(request: HttpRequest) -> HttpResponse:
     """Every group of every queue that the caller sees."""
-    lags = await call.broker.insight.groups.groups(call.principal.sees)
-    now = _now(call)
-    return Reply([to_group_row(lag, now) for lag in lags])
+    lags = await request.broker.insight.groups.groups(request.principal.sees)
+    now = _now(request)
+    return HttpResponse([to_group_row(lag, now) for lag in lags])
 
 
-async def group(call: Call) -> Reply:
+async def group(request: HttpRequest) -> HttpResponse:
     """One group in each of its queues, by partition."""
-    name, query = call.params["group"], call.query
-    lags, now = call.broker.insight.groups, _now(call)
-    return Reply(
+    name, query = request.params["group"], request.query
+    lags, now = request.broker.insight.groups, _now(request)
+    return HttpResponse(
         {
             queue: GroupQueue(
                 partitions=[
@@ -50,78 +52,79 @@ async def group(call: Call) -> Reply:
                     async for lag in yielding(
                         await lags.partitions(queue, name, offset=query.offset, limit=query.limit)
                     )
-                ]
+                ],
+                lanes=tuple(to_group_lane(lag, now) for lag in await lags.lanes(queue, name)),
             )
-            for queue in await lags.find_all(name, call.principal.sees)
+            for queue in await lags.find_all(name, request.principal.sees)
         }
     )
 
 
-async def lagging(call: Call) -> Reply:
+async def lagging(request: HttpRequest) -> HttpResponse:
     """Where messages wait longer than that, the oldest first."""
-    query: LaggingQuery = call.query
-    places = await call.broker.insight.groups.lagging(
-        call.principal.sees, seconds=query.min_lag_seconds, limit=query.limit
+    query: LaggingQuery = request.query
+    places = await request.broker.insight.groups.lagging(
+        request.principal.sees, seconds=query.min_lag_seconds, limit=query.limit
     )
-    now = _now(call)
-    return Reply(
+    now = _now(request)
+    return HttpResponse(
         [to_lagging_row(each.queue, each.group, each.lag, now) async for each in yielding(places)]
     )
 
 
-async def delete_group(call: Call) -> Reply:
+async def delete_group(request: HttpRequest) -> HttpResponse:
     """Forget a group in every queue that the caller sees."""
-    name = call.params["group"]
-    queues = await call.broker.insight.groups.of(name, call.principal.sees)
-    return Reply(await _delete(call, name, queues, None, await _reader(call, name)))
+    name = request.params["group"]
+    queues = await request.broker.insight.groups.of(name, request.principal.sees)
+    return HttpResponse(await _delete(request, name, queues, None, await _reader(request, name)))
 
 
-async def delete_group_in_queue(call: Call) -> Reply:
+async def delete_group_in_queue(request: HttpRequest) -> HttpResponse:
     """Forget a group in one queue."""
-    name, queue = call.params["group"], call.params["queue"]
-    await call.broker.queues.get(queue)
-    queues = await call.broker.insight.groups.of(name, lambda each: each == queue)
-    reader = await _reader(call, name)
+    name, queue = request.params["group"], request.params["queue"]
+    await request.broker.queues.get(queue)
+    queues = await request.broker.insight.groups.of(name, lambda each: each == queue)
+    reader = await _reader(request, name)
     if reader is not None and queue not in reader.position.queues:
         reader = None
-    return Reply(await _delete(call, name, queues, queue, reader))
+    return HttpResponse(await _delete(request, name, queues, queue, reader))
 
 
-async def _reader(call: Call, name: str) -> Reader | None:
+async def _reader(request: HttpRequest, name: str) -> Reader | None:
     """A group that reads journals, if the caller sees all of their queues."""
-    found = await call.broker.reader_groups.find(name)
-    return found if found and all(map(call.principal.sees, found.position.queues)) else None
+    found = await request.broker.reader_groups.find(name)
+    return found if found and all(map(request.principal.sees, found.position.queues)) else None
 
 
 async def _delete(
-    call: Call, name: str, queues: Sequence[str], queue: str | None, reader: Reader | None
+    request: HttpRequest, name: str, queues: Sequence[str], queue: str | None, reader: Reader | None
 ) -> DeletedGroup:
     """That there is no such group is no error: it is gone."""
     partitions = 0
     if reader is not None:
-        if not call.query.delete_metadata:
+        if not request.query.delete_metadata:
             raise Conflict(f"{name!r} reads the journal: where it starts is in its checkpoint")
-        await call.broker.reader_groups.forget(name)
+        await request.broker.reader_groups.forget(name)
     for each in queues:
-        if call.query.delete_metadata:
-            partitions += (await call.broker.insight.groups.group(each, name)).partitions
-            await call.broker.groups.delete(each, name)
+        if request.query.delete_metadata:
+            partitions += (await request.broker.insight.groups.group(each, name)).partitions
+            await request.broker.groups.delete(each, name)
         else:
-            partitions += await call.broker.groups.restart(each, name)
+            partitions += await request.broker.groups.restart(each, name)
     return DeletedGroup(
         consumer_group=name,
         queue_name=queue,
         deleted_partitions=partitions,
-        metadata_deleted=call.query.delete_metadata and bool(queues or reader),
+        metadata_deleted=request.query.delete_metadata and bool(queues or reader),
     )
 
 
-async def resubscribe(call: Call) -> Reply:
+async def resubscribe(request: HttpRequest) -> HttpResponse:
     """Let a group start elsewhere, wherever it has not read anything yet."""
-    name, start = call.params["group"], in_utc(call.body.subscription_timestamp)
-    queues = await _subscribed(call, name)
-    moved = [await call.broker.groups.resubscribe(queue, name, start) for queue in queues]
-    return Reply(
+    name, start = request.params["group"], in_utc(request.body.subscription_timestamp)
+    queues = await _subscribed(request, name)
+    moved = [await request.broker.groups.resubscribe(queue, name, start) for queue in queues]
+    return HttpResponse(
         Resubscribed(
             consumer_group=name,
             new_timestamp=start,
@@ -131,26 +134,26 @@ async def resubscribe(call: Call) -> Reply:
     )
 
 
-async def _subscribed(call: Call, name: str) -> Sequence[str]:
+async def _subscribed(request: HttpRequest, name: str) -> Sequence[str]:
     """The queue that is asked for, or all that the caller sees and the group has popped from."""
-    queue = call.body.queue_name
+    queue = request.body.queue_name
     if queue is None:
-        return await call.broker.insight.groups.find(name, call.principal.sees)
-    return ((await call.broker.queues.get(queue)).name,)
+        return await request.broker.insight.groups.find(name, request.principal.sees)
+    return ((await request.broker.queues.get(queue)).name,)
 
 
-def _queue_in_body(call: Call) -> Iterable[str]:
-    return () if call.body.queue_name is None else (call.body.queue_name,)
+def _queue_in_body(request: HttpRequest) -> Iterable[str]:
+    return () if request.body.queue_name is None else (request.body.queue_name,)
 
 
-async def seek(call: Call) -> Reply:
+async def seek(request: HttpRequest) -> HttpResponse:
     """Move a group in all partitions of a queue; its leases end."""
-    body: SeekBody = call.body
-    updated = await _seek(call, None)
-    return Reply(
+    body: SeekBody = request.body
+    updated = await _seek(request, None)
+    return HttpResponse(
         Sought(
-            consumer_group=call.params["group"],
-            queue_name=call.params["queue"],
+            consumer_group=request.params["group"],
+            queue_name=request.params["queue"],
             seek_to_end=body.to_end,
             seek_to_beginning=body.to_beginning,
             target_timestamp=in_utc(body.timestamp),
@@ -160,13 +163,13 @@ async def seek(call: Call) -> Reply:
     )
 
 
-async def seek_partition(call: Call) -> Reply:
+async def seek_partition(request: HttpRequest) -> HttpResponse:
     """Move a group in one partition of a queue; its lease there ends."""
-    body: SeekBody = call.body
-    queue, name, partition = (call.params[key] for key in ("queue", "group", "partition"))
-    updated = await _seek(call, partition)
-    (lag,) = await call.broker.groups.lag(queue, name, partition=partition)
-    return Reply(
+    body: SeekBody = request.body
+    queue, name, partition = (request.params[key] for key in ("queue", "group", "partition"))
+    updated = await _seek(request, partition)
+    (lag,) = await request.broker.groups.lag(queue, name, partition=partition)
+    return HttpResponse(
         SoughtPartition(
             consumer_group=name,
             queue_name=queue,
@@ -181,91 +184,88 @@ async def seek_partition(call: Call) -> Reply:
     )
 
 
-async def _seek(call: Call, partition: str | None) -> int:
-    field, target = to_target(call.body)
-    try:
-        return await call.broker.groups.seek(
-            call.params["queue"], call.params["group"], target, partition=partition
-        )
-    except Invalid as error:
-        # The core knows one argument where the wire has four fields.
-        raise Invalid(field if error.field == "to" else error.field, error.reason) from None
+async def _seek(request: HttpRequest, partition: str | None) -> int:
+    field, target = to_target(request.body)
+    request.origins = lambda: {("to",): (field,)}
+    return await request.broker.groups.seek(
+        request.params["queue"], request.params["group"], target, partition=partition
+    )
 
 
-def _now(call: Call) -> datetime:
-    return to_datetime(call.broker.insight.clock.now())
+def _now(request: HttpRequest) -> datetime:
+    return to_datetime(request.broker.insight.clock.now())
 
 
 ROUTES = (
     get(
-        path="/api/v1/consumer-groups",
+        path=paths.GROUPS,
         handler=groups,
         needs=Permission.STATUS,
         queues=no_queue,
-        about="Every group in every queue, and how far it is behind.",
-        answer=list[GroupRow],
+        summary="Every group in every queue, and how far it is behind.",
+        response=list[GroupRow],
     ),
     get(
-        path="/api/v1/consumer-groups/lagging",
+        path=paths.LAGGING_GROUPS,
         handler=lagging,
         needs=Permission.STATUS,
         queues=no_queue,
-        about="Partitions in which messages wait for a group longer than that.",
+        summary="Partitions in which messages wait for a group longer than that.",
         query=LaggingQuery,
-        answer=list[LaggingRow],
+        response=list[LaggingRow],
     ),
     get(
-        path="/api/v1/consumer-groups/{group}",
+        path=paths.GROUP,
         handler=group,
         needs=Permission.STATUS,
         queues=no_queue,
-        about="One group in each partition of each of its queues.",
+        summary="One group in each partition of each of its queues.",
         query=GroupQuery,
-        answer=dict[str, GroupQueue],
+        response=dict[str, GroupQueue],
     ),
     delete(
-        path="/api/v1/consumer-groups/{group}",
+        path=paths.GROUP,
         handler=delete_group,
         needs=Permission.ADMIN,
         queues=no_queue,
-        about="Forget a group in every queue: its next pop is a first contact.",
+        summary="Forget a group in every queue: its next pop is a first contact.",
         query=DeleteGroupQuery,
-        answer=DeletedGroup,
+        response=DeletedGroup,
     ),
     delete(
-        path="/api/v1/consumer-groups/{group}/queues/{queue}",
+        path=paths.GROUP_IN_QUEUE,
         handler=delete_group_in_queue,
         needs=Permission.ADMIN,
         queues=named_queue,
-        about="Forget a group in one queue.",
+        summary="Forget a group in one queue.",
         query=DeleteGroupQuery,
-        answer=DeletedGroup,
+        response=DeletedGroup,
     ),
     post(
-        path="/api/v1/consumer-groups/{group}/subscription",
+        path=paths.GROUP_SUBSCRIPTION,
         handler=resubscribe,
         needs=Permission.OPERATE,
         queues=_queue_in_body,
-        about="Let a group start at a time in the partitions that it has not read yet.",
+        summary="Let a group start at a time in the partitions that it has not read yet.",
         body=SubscriptionBody,
-        answer=Resubscribed,
+        response=Resubscribed,
     ),
     post(
-        path="/api/v1/consumer-groups/{group}/queues/{queue}/seek",
+        path=paths.SEEK_QUEUE,
         handler=seek,
         needs=Permission.OPERATE,
         queues=named_queue,
-        about="Move a group to the end, the beginning, a time or an offset of every partition.",
+        summary="Move a group to the end, the beginning, a time or an offset of every partition.",
         body=SeekBody,
-        answer=Sought,
+        response=Sought,
     ),
     post(
-        path="/api/v1/consumer-groups/{group}/queues/{queue}/partitions/{partition}/seek",
+        path=paths.SEEK_PARTITION,
         handler=seek_partition,
         needs=Permission.OPERATE,
         queues=named_queue,
-        about="Move a group in one partition.",
+        summary="Move a group in one partition.",
         body=SeekBody,
-        answer=SoughtPartition,
+        response=SoughtPartition,
     ),
 )

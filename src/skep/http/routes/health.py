@@ -6,13 +6,14 @@ from skep.errors import SkepError
 from skep.http import prometheus
 from skep.http.auth.principal import Permission
 from skep.http.process.usage import usage_now
-from skep.http.request import Call, Reply
+from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routes.time_window import now, workers
 from skep.http.routing import get, no_queue
+from skep.wire import paths
 from skep.wire.stats.health import (
     Alive,
     HealthResponse,
-    MetricsAnswer,
+    MetricsResponse,
     Rate,
     ReadyResponse,
     to_cpu,
@@ -25,60 +26,66 @@ PATIENCE = 2.0
 UNWELL = "the store takes no writes; the log of the server says why"
 
 
-async def health(call: Call) -> Reply:
+async def health(request: HttpRequest) -> HttpResponse:
     """Whether the store takes writes; 503 if it does not."""
-    problem = await _problem(call)
-    door = call.door
-    return Reply(
+    problem = await _problem(request)
+    server_info = request.server_info
+    return HttpResponse(
         HealthResponse(
             status="unhealthy" if problem else "healthy",
             database="disconnected" if problem else "connected",
             server="skep",
-            worker_id=door.worker_id,
-            version=door.version,
-            uptime=to_words(door.uptime),
+            worker_id=server_info.worker_id,
+            version=server_info.version,
+            uptime=to_words(server_info.uptime),
             error=problem,
         ),
         503 if problem else 200,
     )
 
 
-async def live(call: Call) -> Reply:
+async def live(request: HttpRequest) -> HttpResponse:
     """Whether the process answers. It does not ask the store: a restart would not mend that."""
-    return Reply(Alive())
+    return HttpResponse(Alive())
 
 
-async def ready(call: Call) -> Reply:
+async def ready(request: HttpRequest) -> HttpResponse:
     """Whether requests should be sent here; 503 if not, also while the server is stopping."""
     problem = (
-        "the server is stopping" if call.broker.insight.health.is_stopping else await _problem(call)
+        "the server is stopping"
+        if request.broker.insight.health.is_stopping
+        else await _problem(request)
     )
-    return Reply(
+    return HttpResponse(
         ReadyResponse(status="not ready" if problem else "ready", error=problem),
         503 if problem else 200,
     )
 
 
-async def _problem(call: Call) -> str | None:
+async def _problem(request: HttpRequest) -> str | None:
     """What is wrong with the store; in full only for who may see the status."""
     try:
         async with asyncio.timeout(PATIENCE):
-            await call.broker.insight.health.check()
+            await request.broker.insight.health.check()
     except TimeoutError:
         return "the store does not answer"
     except SkepError as error:
-        return str(error) if call.may(Permission.STATUS) else UNWELL
+        return str(error) if request.may(Permission.STATUS) else UNWELL
     return None
 
 
-async def metrics(call: Call) -> Reply:
+async def metrics(request: HttpRequest) -> HttpResponse:
     """A few numbers, without the names of queues."""
-    counters, usage, uptime = call.broker.insight.metrics, usage_now(), call.door.uptime
+    counters, usage, uptime = (
+        request.broker.insight.metrics,
+        usage_now(),
+        request.server_info.uptime,
+    )
     total = counters.total(lambda queue: True)
     tally, seconds = counters.lately(lambda queue: True)
-    requests = call.door.answers.total()
-    return Reply(
-        MetricsAnswer(
+    requests = request.server_info.responses.total()
+    return HttpResponse(
+        MetricsResponse(
             uptime=uptime,
             requests=Rate(total=requests, rate=requests / max(1.0, uptime)),
             messages=Rate(
@@ -90,59 +97,59 @@ async def metrics(call: Call) -> Reply:
     )
 
 
-async def scrape(call: Call) -> Reply:
+async def scrape(request: HttpRequest) -> HttpResponse:
     """Numbers for Prometheus; those of queues only for who may see the status."""
-    insight, sees = call.broker.insight, call.principal.sees
-    (worker,) = workers(call)
-    families = prometheus.of_server(call, worker, healthy=await _problem(call) is None)
-    if call.may(Permission.STATUS) and not insight.health.is_closed:
+    insight, sees = request.broker.insight, request.principal.sees
+    (worker,) = workers(request)
+    families = prometheus.of_server(request, worker, healthy=await _problem(request) is None)
+    if request.may(Permission.STATUS) and not insight.health.is_closed:
         found = await insight.queues.find(sees)
         names = {config.name for config in found}
         tallies = insight.metrics.totals(lambda name: name in names)
         families += prometheus.of_queues(await insight.queues.queues(found), tallies)
-        families += prometheus.of_groups(await insight.groups.groups(sees), now(call))
-    return Reply(prometheus.expose(families), media_type=prometheus.CONTENT_TYPE)
+        families += prometheus.of_groups(await insight.groups.groups(sees), now(request))
+    return HttpResponse(prometheus.expose(families), media_type=prometheus.CONTENT_TYPE)
 
 
 ROUTES = (
     get(
-        path="/health",
+        path=paths.HEALTH,
         handler=health,
         needs=Permission.NONE,
         queues=no_queue,
-        about="Whether the server can do its work; 503 if the store takes no writes.",
-        answer=HealthResponse,
+        summary="Whether the server can do its work; 503 if the store takes no writes.",
+        response=HealthResponse,
     ),
     get(
-        path="/health/live",
+        path=paths.LIVE,
         handler=live,
         needs=Permission.NONE,
         queues=no_queue,
-        about="Whether the process answers, whatever the state of its store.",
-        answer=Alive,
+        summary="Whether the process answers, whatever the state of its store.",
+        response=Alive,
     ),
     get(
-        path="/health/ready",
+        path=paths.READY,
         handler=ready,
         needs=Permission.NONE,
         queues=no_queue,
-        about="Whether requests should be sent here; 503 if not.",
-        answer=ReadyResponse,
+        summary="Whether requests should be sent here; 503 if not.",
+        response=ReadyResponse,
     ),
     get(
-        path="/metrics",
+        path=paths.METRICS,
         handler=metrics,
         needs=Permission.NONE,
         queues=no_queue,
-        about="A few numbers of this server.",
-        answer=MetricsAnswer,
+        summary="A few numbers of this server.",
+        response=MetricsResponse,
     ),
     get(
-        path="/metrics/prometheus",
+        path=paths.PROMETHEUS,
         handler=scrape,
         needs=Permission.NONE,
         queues=no_queue,
-        about="Numbers for Prometheus, as text; those of queues need the permission 'status'.",
+        summary="Numbers for Prometheus, as text; those of queues need the permission 'status'.",
         media_type="text/plain",
     ),
 )

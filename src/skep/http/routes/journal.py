@@ -13,18 +13,19 @@ from skep.errors import Invalid, NotFound, OutcomeUnknown, SkepError, Unavailabl
 from skep.http.auth.principal import Permission, not_yours
 from skep.http.limits import MB
 from skep.http.problems import status_of
-from skep.http.request import Call, Reply
+from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Route, no_queue, post
 from skep.model.journal import Position, Step, behind
 from skep.model.name import MILLISECOND, check_count
+from skep.wire import paths
 from skep.wire.journal.journal import (
-    BeginAnswer,
     BeginBody,
-    HeadsAnswer,
+    BeginResponse,
     HeadsBody,
+    HeadsResponse,
     MoveBody,
     ReadBody,
-    ReaderAnswer,
+    ReaderResponse,
     StartAt,
     to_start,
 )
@@ -36,12 +37,12 @@ ARROW = "application/vnd.apache.arrow.stream"
 MAX_BATCH_ROWS = 100_000
 
 
-async def heads(call: Call) -> Reply:
+async def heads(request: HttpRequest) -> HttpResponse:
     """How far queues go, and where a time is; with a wait not before there is something new."""
-    body: HeadsBody = call.body
-    found = await call.broker.journal.look(
+    body: HeadsBody = request.body
+    found = await request.broker.journal.look(
         Selection(queues=body.queues, pattern=body.pattern),
-        call.principal.sees,
+        request.principal.sees,
         at=None if body.at is None else body.at * MILLISECOND,
         after=body.after,
         wait_ms=body.wait,
@@ -49,25 +50,25 @@ async def heads(call: Call) -> Reply:
         max_bytes=body.max_bytes,
     )
     if body.wait:
-        await call.authorize()
-    return Reply(
-        HeadsAnswer(
+        await request.authorize()
+    return HttpResponse(
+        HeadsResponse(
             heads=found.heads, first=found.first, at=found.at, end=found.end, rows=found.rows
         )
     )
 
 
-async def read(call: Call) -> Reply:
+async def read(request: HttpRequest) -> HttpResponse:
     """The messages of ranges as a stream of Arrow record batches."""
-    body: ReadBody = call.body
+    body: ReadBody = request.body
     check_count("batchRows", body.batch_rows, least=1, most=MAX_BATCH_ROWS)
     if not body.columns or len(set(body.columns)) != len(body.columns):
         raise Invalid("columns", "must name at least one column, and none twice")
     some = Some(partitions=body.partitions, prefix=body.prefix or "", share=body.share)
-    steps = await call.broker.journal.read(
+    steps = await request.broker.journal.read(
         body.queue, body.number, body.ranges, some, in_order=body.in_order
     )
-    return Reply(_stream(body, steps), media_type=ARROW.encode())
+    return HttpResponse(_stream(body, steps), media_type=ARROW.encode())
 
 
 async def _stream(body: ReadBody, steps: AsyncIterator[Step]) -> AsyncGenerator[bytes, None]:
@@ -94,18 +95,18 @@ def _writer(body: ReadBody) -> "Writer":
     return Writer(body)
 
 
-async def begin(call: Call) -> Reply:
+async def begin(request: HttpRequest) -> HttpResponse:
     """Where a group begins to read; the same answer until it has moved on from there."""
-    call.principal.check(Permission.READ)
-    await _check_group(call)
-    body: BeginBody = call.body
-    position, pinned = await call.broker.reader_groups.begin(
-        call.params["group"],
+    request.principal.check(Permission.READ)
+    await _check_group(request)
+    body: BeginBody = request.body
+    position, pinned = await request.broker.reader_groups.begin(
+        request.params["group"],
         Selection(queues=body.queues, pattern=body.pattern),
         _start(body.start),
-        call.principal.sees,
+        request.principal.sees,
     )
-    return Reply(BeginAnswer(position=position, pinned=pinned))
+    return HttpResponse(BeginResponse(position=position, pinned=pinned))
 
 
 def _start(start: msgspec.Raw) -> Start:
@@ -120,108 +121,110 @@ def _start(start: msgspec.Raw) -> Start:
     return asked
 
 
-async def move(call: Call) -> Reply:
+async def move(request: HttpRequest) -> HttpResponse:
     """Say how far a group is."""
-    await _check_group(call)
-    body: MoveBody = call.body
-    found = await call.broker.reader_groups.move(
-        call.params["group"], body.position, stay=body.stay
+    await _check_group(request)
+    body: MoveBody = request.body
+    found = await request.broker.reader_groups.move(
+        request.params["group"], body.position, stay=body.stay
     )
-    return await _shown(call, found)
+    return await _shown(request, found)
 
 
-async def _check_group(call: Call) -> None:
+async def _check_group(request: HttpRequest) -> None:
     """Who moves a group decides how long the queues keep messages that it has read so far."""
-    known = await call.broker.reader_groups.find(call.params["group"])
+    known = await request.broker.reader_groups.find(request.params["group"])
     if known is not None:
-        call.principal.check_queues(known.position.queues)
+        request.principal.check_queues(known.position.queues)
 
 
-async def reader(call: Call) -> Reply:
+async def reader(request: HttpRequest) -> HttpResponse:
     """How far a group is, and how many messages lie behind it."""
     try:
-        found = await call.broker.reader_groups.get(call.params["group"])
+        found = await request.broker.reader_groups.get(request.params["group"])
     except NotFound:
-        if call.principal.restricted:
+        if request.principal.restricted:
             raise not_yours() from None
         raise
-    call.principal.check_queues(found.position.queues)
-    return await _shown(call, found)
+    request.principal.check_queues(found.position.queues)
+    return await _shown(request, found)
 
 
-async def _shown(call: Call, found: Reader) -> Reply:
-    heads = await call.broker.journal.heads_of(found.position)
+async def _shown(request: HttpRequest, found: Reader) -> HttpResponse:
+    heads = await request.broker.journal.heads_of(found.position)
     lag = sum(
         behind(queue.lanes, found.position.queues[name].lanes)
         for name, queue in heads.queues.items()
     )
-    return Reply(ReaderAnswer(group=found.group, position=found.position, heads=heads, lag=lag))
+    return HttpResponse(
+        ReaderResponse(group=found.group, position=found.position, heads=heads, lag=lag)
+    )
 
 
-def _selected(call: Call) -> Iterable[str]:
+def _selected(request: HttpRequest) -> Iterable[str]:
     """Those that are named; of a pattern only those are found that the caller sees."""
-    return call.body.queues or ()
+    return request.body.queues or ()
 
 
-def _of_position(call: Call) -> Iterable[str]:
-    position: Position = call.body.position
+def _of_position(request: HttpRequest) -> Iterable[str]:
+    position: Position = request.body.position
     return position.queues
 
 
-def _of_body(call: Call) -> Iterable[str]:
-    return (call.body.queue,)
+def _of_body(request: HttpRequest) -> Iterable[str]:
+    return (request.body.queue,)
 
 
 ROUTES = (
     post(
-        path="/api/v1/journal/heads",
+        path=paths.JOURNAL_HEADS,
         handler=heads,
         needs=Permission.READ,
         queues=_selected,
-        about="How far queues go, where a time is, and where a reader's next batch ends; may wait.",
+        summary="Heads of queues, the position of a time, and the end of the next batch; may wait.",
         body=HeadsBody,
         body_bytes=2 * MB,
-        answer=HeadsAnswer,
+        response=HeadsResponse,
     ),
     post(
-        path="/api/v1/journal/read",
+        path=paths.JOURNAL_READ,
         handler=read,
         needs=Permission.READ,
         queues=_of_body,
-        about="Messages between two positions as Arrow record batches.",
+        summary="Messages between two positions as Arrow record batches.",
         body=ReadBody,
         body_bytes=2 * MB,
-        answer=bytes,
+        response=bytes,
         media_type=ARROW,
     ),
     Route(
         method="PUT",
-        path="/api/v1/journal/groups/{group}",
+        path=paths.JOURNAL_GROUP,
         handler=begin,
         needs=Permission.POP,
         queues=_selected,
-        about="Decide once where a group begins to read the journal.",
+        summary="Decide once where a group begins to read the journal.",
         body=BeginBody,
         body_bytes=2 * MB,
-        answer=BeginAnswer,
+        response=BeginResponse,
     ),
     post(
-        path="/api/v1/journal/groups/{group}/position",
+        path=paths.JOURNAL_POSITION,
         handler=move,
         needs=Permission.POP,
         queues=_of_position,
-        about="Say how far a group is in the journal: its lag is counted from there.",
+        summary="Say how far a group is in the journal: its lag is counted from there.",
         body=MoveBody,
         body_bytes=2 * MB,
-        answer=ReaderAnswer,
+        response=ReaderResponse,
     ),
     Route(
         method="GET",
-        path="/api/v1/journal/groups/{group}",
+        path=paths.JOURNAL_GROUP,
         handler=reader,
         needs=Permission.STATUS,
         queues=no_queue,
-        about="How far a group is in the journal, and how far it is behind.",
-        answer=ReaderAnswer,
+        summary="How far a group is in the journal, and how far it is behind.",
+        response=ReaderResponse,
     ),
 )

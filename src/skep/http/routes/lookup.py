@@ -5,19 +5,19 @@ from uuid import UUID
 
 from skep.errors import Invalid, MessageNotFound, PartitionNotFound
 from skep.http.auth.principal import not_yours
-from skep.http.request import Call
+from skep.http.request import HttpRequest
 from skep.model.address import address_of, partition_of
 from skep.model.message import Message
 from skep.model.queue import Queue
 
 
-def asked_queue(call: Call) -> Iterable[str]:
+def queue_in_query(request: HttpRequest) -> Iterable[str]:
     """For a route with the queue in its query, if it is about one."""
-    return () if call.query.queue is None else (call.query.queue,)
+    return () if request.query.queue is None else (request.query.queue,)
 
 
-async def asked_queues(
-    call: Call,
+async def queues_in_query(
+    request: HttpRequest,
     *,
     namespace: str | None = None,
     task: str | None = None,
@@ -27,54 +27,54 @@ async def asked_queues(
 
     If one queue is asked for, it must have the ``partition`` that is.
     """
-    name: str | None = call.query.queue
+    name: str | None = request.query.queue
     if name is None:
-        return await call.broker.insight.queues.find(
-            call.principal.sees, namespace=namespace, task=task
+        return await request.broker.insight.queues.find(
+            request.principal.sees, namespace=namespace, task=task
         )
-    config = await call.broker.queues.get(name)
-    if partition is not None and not await call.broker.queues.has(name, partition):
+    config = await request.broker.queues.get(name)
+    if partition is not None and not await request.broker.queues.has(name, partition):
         raise PartitionNotFound(name, partition)
     return [config] if namespace in (None, config.namespace) and task in (None, config.task) else []
 
 
-async def queue_of_partition(call: Call) -> Iterable[str]:
+async def queue_of_partition(request: HttpRequest) -> Iterable[str]:
     """For a route with the id of a partition in its path."""
-    found = await call.broker.held_messages.partition(partition_in_path(call))
+    found = await request.broker.held_messages.partition(partition_in_path(request))
     if found is None:
         raise not_yours()
     return (found[0],)
 
 
-def partition_in_path(call: Call) -> int:
+def partition_in_path(request: HttpRequest) -> int:
     """The number of the partition whose id is in the path."""
-    text = call.params["partitionId"]
+    text = request.params["partitionId"]
     try:
         return partition_of(UUID(text))
     except (ValueError, Invalid):
         raise Invalid("partitionId", f"{text[:64]!r} is not the id of a partition") from None
 
 
-async def message_in_path(call: Call) -> Message:
+async def message_in_path(request: HttpRequest) -> Message:
     """The message that the path names by its partition and transaction id."""
-    return await find_message(call, partition_in_path(call), call.params["transactionId"])
+    return await find_message(request, partition_in_path(request), request.params["transactionId"])
 
 
-async def find_message(call: Call, partition: int, transaction_id: str) -> Message:
+async def find_message(request: HttpRequest, partition: int, transaction_id: str) -> Message:
     """The message with a transaction id in a partition, or with this as its own id."""
-    names = await call.broker.held_messages.partition(partition)
+    names = await request.broker.held_messages.partition(partition)
     try:
-        found = names and await call.broker.messages.find(*names, transaction_id)
+        found = names and await request.broker.messages.find(*names, transaction_id)
     except Invalid as error:
         raise Invalid("transactionId", error.reason) from None
-    return found or await _find_by_id(call, partition, transaction_id)
+    return found or await _find_by_id(request, partition, transaction_id)
 
 
-async def _find_by_id(call: Call, partition: int, text: str) -> Message:
+async def _find_by_id(request: HttpRequest, partition: int, text: str) -> Message:
     try:
         message_id = UUID(text)
         if address_of(message_id)[0] == partition:
-            return await call.broker.messages.get(message_id)
+            return await request.broker.messages.get(message_id)
     except (ValueError, Invalid):
         pass
     raise MessageNotFound(text)

@@ -2,35 +2,36 @@
 
 from skep.core.admin.maintenance import Maintenance
 from skep.http.auth.principal import Permission
-from skep.http.request import Call, Reply
+from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Handler, Route, every_queue, no_queue
-from skep.wire.admin.maintenance import BufferStats, MaintenanceAnswer, SwitchBody
+from skep.wire import paths
+from skep.wire.admin.maintenance import BufferStats, MaintenanceResponse, SwitchBody
 
 
-async def show(call: Call) -> Reply:
-    await call.broker.catch_up()
-    return Reply(_answer(call))
+async def show(request: HttpRequest) -> HttpResponse:
+    await request.broker.catch_up()
+    return HttpResponse(_response(request))
 
 
-async def switch_pushing(call: Call) -> Reply:
+async def switch_pushing(request: HttpRequest) -> HttpResponse:
     """Begin or end to buffer pushes."""
-    await call.broker.maintenance.set_pushing(call.body.enabled)
-    return Reply(_answer(call))
+    await request.broker.maintenance.set_pushing(request.body.enabled)
+    return HttpResponse(_response(request))
 
 
-async def switch_popping(call: Call) -> Reply:
+async def switch_popping(request: HttpRequest) -> HttpResponse:
     """Begin or end to answer every pop with nothing."""
-    await call.broker.maintenance.set_popping(call.body.enabled)
-    return Reply(_answer(call))
+    await request.broker.maintenance.set_popping(request.body.enabled)
+    return HttpResponse(_response(request))
 
 
-def _answer(call: Call) -> MaintenanceAnswer:
-    maintenance = call.broker.maintenance
+def _response(request: HttpRequest) -> MaintenanceResponse:
+    maintenance = request.broker.maintenance
     words = [
         _push_mode(maintenance),
         "pops find nothing" if maintenance.popping else "pops are served",
     ]
-    return MaintenanceAnswer(
+    return MaintenanceResponse(
         maintenance_mode=maintenance.pushing,
         pop_maintenance_mode=maintenance.popping,
         buffered_messages=maintenance.buffered,
@@ -47,30 +48,36 @@ def _push_mode(maintenance: Maintenance) -> str:
     return "pushes are delivered"
 
 
-def _route(method: str, path: str, handler: Handler, about: str, body: object = None) -> Route:
+def _route(method: str, path: str, handler: Handler, summary: str, body: object = None) -> Route:
     return Route(
         method=method,
-        path=f"/api/v1/system/{path}",
+        path=path,
         handler=handler,
         needs=Permission.ADMIN,
         # To look is harmless; to switch stops everybody's queues.
         queues=no_queue if body is None else every_queue,
-        about=about,
+        summary=summary,
         body=body,
-        answer=MaintenanceAnswer,
+        response=MaintenanceResponse,
     )
 
 
 ROUTES = (
-    _route("GET", "maintenance", show, "What is in maintenance."),
+    _route("GET", paths.MAINTENANCE, show, "Return which maintenance modes are on."),
     _route(
         "POST",
-        "maintenance",
+        paths.MAINTENANCE,
         switch_pushing,
-        "Lay pushes aside, durably; at the end they are delivered in order.",
+        "Turn push maintenance on or off: pushes are buffered durably, then delivered in order.",
         SwitchBody,
     ),
-    _route("GET", "maintenance/pop", show, "What is in maintenance."),
-    _route("POST", "maintenance/pop", switch_popping, "Answer every pop with nothing.", SwitchBody),
-    _route("GET", "shared-state", show, "What is in maintenance."),
+    _route("GET", paths.MAINTENANCE_OF_POPS, show, "Return which maintenance modes are on."),
+    _route(
+        "POST",
+        paths.MAINTENANCE_OF_POPS,
+        switch_popping,
+        "Turn pop maintenance on or off: every pop returns no messages.",
+        SwitchBody,
+    ),
+    _route("GET", paths.SHARED_STATE, show, "Return which maintenance modes are on."),
 )

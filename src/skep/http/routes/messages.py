@@ -5,26 +5,27 @@ from datetime import timedelta
 from skep.core.insight.message_browser import MessageFilter
 from skep.errors import Conflict
 from skep.http.auth.principal import Permission
-from skep.http.request import Call, Reply
+from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routes.lookup import (
-    asked_queue,
-    asked_queues,
     message_in_path,
     partition_in_path,
+    queue_in_query,
     queue_of_partition,
+    queues_in_query,
 )
 from skep.http.routing import delete, get, post
 from skep.model.address import partition_id
 from skep.model.dead_letter import FailedMessage
 from skep.model.message_view import MessageView
 from skep.model.name import to_datetime
+from skep.wire import paths
 from skep.wire.message.message import (
     DeletedMessage,
     GiveUpBody,
     GroupBody,
     MessageDetail,
     MessagesQuery,
-    MovedToLetters,
+    MovedToDeadLetters,
     Retried,
     WireMessages,
     to_message,
@@ -37,12 +38,12 @@ RECENT = timedelta(hours=1)
 """How far back a list goes that is not asked to go further."""
 
 
-async def messages(call: Call) -> Reply:
+async def messages(request: HttpRequest) -> HttpResponse:
     """Messages of one queue or of all that the caller sees, newest first."""
-    query: MessagesQuery = call.query
-    page = await call.broker.insight.messages.page(
-        await asked_queues(
-            call,
+    query: MessagesQuery = request.query
+    page = await request.broker.insight.messages.page(
+        await queues_in_query(
+            request,
             namespace=query.namespace or query.ns,
             task=query.task,
             partition=query.partition,
@@ -50,15 +51,15 @@ async def messages(call: Call) -> Reply:
         MessageFilter(
             partition=query.partition,
             status=query.status,
-            from_=in_utc(query.from_) or to_datetime(call.broker.insight.clock.now()) - RECENT,
+            from_=in_utc(query.from_) or to_datetime(request.broker.insight.clock.now()) - RECENT,
             to=in_utc(query.to),
         ),
-        payloads=call.may(Permission.READ),
+        payloads=request.may(Permission.READ),
         before=query.before,
         offset=query.offset,
         limit=query.limit,
     )
-    return Reply(
+    return HttpResponse(
         WireMessages(
             messages=[to_message(view) for view in page.messages],
             mode=to_mode(view.standings for view in page.messages),
@@ -67,18 +68,18 @@ async def messages(call: Call) -> Reply:
     )
 
 
-async def message(call: Call) -> Reply:
+async def message(request: HttpRequest) -> HttpResponse:
     """One message with its payload, and what became of it."""
-    found = await message_in_path(call)
-    view = await call.broker.insight.messages.get(found.id)
-    return Reply(to_message_detail(view, await _letter_of(call, view)))
+    found = await message_in_path(request)
+    view = await request.broker.insight.messages.get(found.id)
+    return HttpResponse(to_message_detail(view, await _letter_of(request, view)))
 
 
-async def delete_message(call: Call) -> Reply:
+async def delete_message(request: HttpRequest) -> HttpResponse:
     """Remove one message for good; its dead letters stay."""
-    found = await message_in_path(call)
-    await call.broker.messages.delete(found.id)
-    return Reply(
+    found = await message_in_path(request)
+    await request.broker.messages.delete(found.id)
+    return HttpResponse(
         DeletedMessage(
             partition_id=partition_id(found.partition_number),
             transaction_id=found.transaction_id,
@@ -86,16 +87,18 @@ async def delete_message(call: Call) -> Reply:
     )
 
 
-async def retry(call: Call) -> Reply:
+async def retry(request: HttpRequest) -> HttpResponse:
     """Send a message back that was given up: the newest dead letter of it, or a group's."""
-    letter = await call.broker.insight.dead_letters.find(
-        partition_in_path(call), call.params["transactionId"], group=call.body.consumer_group
+    letter = await request.broker.insight.dead_letters.find(
+        partition_in_path(request),
+        request.params["transactionId"],
+        group=request.body.consumer_group,
     )
     if letter is None:
-        found = await message_in_path(call)
+        found = await message_in_path(request)
         raise Conflict(f"message {found.transaction_id!r} is not among the dead letters")
-    (receipt,) = await call.broker.dead_letters.replay(letter.queue, [letter.number])
-    return Reply(
+    (receipt,) = await request.broker.dead_letters.replay(letter.queue, [letter.number])
+    return HttpResponse(
         Retried(
             transaction_id=receipt.transaction_id,
             consumer_group=letter.group,
@@ -105,70 +108,70 @@ async def retry(call: Call) -> Reply:
     )
 
 
-async def give_up(call: Call) -> Reply:
+async def give_up(request: HttpRequest) -> HttpResponse:
     """Move a message to the dead letters of the groups that have not read it, or of one."""
-    body: GiveUpBody = call.body
-    found = await message_in_path(call)
-    groups = await call.broker.messages.give_up(
+    body: GiveUpBody = request.body
+    found = await message_in_path(request)
+    groups = await request.broker.messages.give_up(
         found.id, group=body.consumer_group, error=body.error
     )
-    return Reply(
-        MovedToLetters(
+    return HttpResponse(
+        MovedToDeadLetters(
             transaction_id=found.transaction_id, message_id=found.id, consumer_groups=list(groups)
         )
     )
 
 
-async def _letter_of(call: Call, view: MessageView) -> FailedMessage | None:
+async def _letter_of(request: HttpRequest, view: MessageView) -> FailedMessage | None:
     """The newest dead letter of a message."""
     numbers = [each.letter for each in view.standings if each.letter is not None]
     if not numbers:
         return None
-    return await call.broker.dead_letters.get(view.message.queue, max(numbers))
+    return await request.broker.dead_letters.get(view.message.queue, max(numbers))
 
 
 ROUTES = (
     get(
-        path="/api/v1/messages",
+        path=paths.MESSAGES,
         handler=messages,
         needs=Permission.STATUS,
-        queues=asked_queue,
-        about="Messages and what became of them, newest first; payloads for who may read them.",
+        queues=queue_in_query,
+        summary="Messages and what became of them, newest first; payloads for who may read them.",
         query=MessagesQuery,
-        answer=WireMessages,
+        response=WireMessages,
     ),
     get(
-        path="/api/v1/messages/{partitionId}/{transactionId}",
+        path=paths.MESSAGE,
         handler=message,
         needs=Permission.READ,
         queues=queue_of_partition,
-        about="One message with its payload, and what became of it for each group.",
-        answer=MessageDetail,
+        summary="One message with its payload, and what became of it for each group.",
+        response=MessageDetail,
     ),
     delete(
-        path="/api/v1/messages/{partitionId}/{transactionId}",
+        path=paths.MESSAGE,
         handler=delete_message,
         needs=Permission.OPERATE,
         queues=queue_of_partition,
-        about="Remove one message for good.",
-        answer=DeletedMessage,
+        summary="Remove one message for good.",
+        response=DeletedMessage,
     ),
     post(
-        path="/api/v1/messages/{partitionId}/{transactionId}/retry",
+        path=paths.RETRY_MESSAGE,
         handler=retry,
         needs=Permission.OPERATE,
         queues=queue_of_partition,
-        about="Send a message back that is among the dead letters.",
+        summary="Send a message back that is among the dead letters.",
         body=GroupBody,
-        answer=Retried,
+        response=Retried,
     ),
     post(
-        path="/api/v1/messages/{partitionId}/{transactionId}/dlq",
+        path=paths.GIVE_UP_MESSAGE,
         handler=give_up,
         needs=Permission.OPERATE,
         queues=queue_of_partition,
-        about="Move a message to the dead letters of groups that have not read it.",
+        summary="Move a message to the dead letters of groups that have not read it.",
         body=GiveUpBody,
-        answer=MovedToLetters,
+        response=MovedToDeadLetters,
     ),
 )

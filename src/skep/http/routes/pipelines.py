@@ -4,9 +4,10 @@ from collections.abc import Iterable
 
 from skep.errors import NotFound
 from skep.http.auth.principal import Permission, Principal, not_yours
-from skep.http.request import Call, Reply
+from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Route, delete, every_queue, get, no_queue
 from skep.model.pipeline import PipelineRun
+from skep.wire import paths
 from skep.wire.admin.pipeline_run import (
     DeletedPipeline,
     PipelineBody,
@@ -18,51 +19,53 @@ from skep.wire.admin.pipeline_run import (
 )
 
 
-async def put(call: Call) -> Reply:
+async def put(request: HttpRequest) -> HttpResponse:
     """Keep what is said of a run."""
-    known = await call.broker.pipelines.find(call.params["id"])
+    known = await request.broker.pipelines.find(request.params["id"])
     if known is not None:
-        _check(call, known)
-    return Reply(to_row(await call.broker.pipelines.put(to_run(call.params["id"], call.body))))
+        _check(request, known)
+    return HttpResponse(
+        to_row(await request.broker.pipelines.put(to_run(request.params["id"], request.body)))
+    )
 
 
-async def runs(call: Call) -> Reply:
+async def runs(request: HttpRequest) -> HttpResponse:
     """The runs all of whose queues the caller sees."""
-    query: PipelinesQuery = call.query
-    found = [run for run in await call.broker.pipelines.list() if _sees(call.principal, run)]
+    query: PipelinesQuery = request.query
+    found = [run for run in await request.broker.pipelines.list() if _sees(request.principal, run)]
     page = found[query.offset : query.offset + query.limit]
-    return Reply(PipelineRows(pipelines=[to_row(run) for run in page], total=len(found)))
+    return HttpResponse(PipelineRows(pipelines=[to_row(run) for run in page], total=len(found)))
 
 
-async def run(call: Call) -> Reply:
+async def run(request: HttpRequest) -> HttpResponse:
     """One run."""
-    return Reply(to_row(await _seen(call)))
+    return HttpResponse(to_row(await _seen(request)))
 
 
-async def delete_run(call: Call) -> Reply:
+async def delete_run(request: HttpRequest) -> HttpResponse:
     """Forget a run. That there is none is no error: it is gone."""
-    name = call.params["id"]
+    name = request.params["id"]
     try:
-        await _seen(call)
-        await call.broker.pipelines.delete(name)
+        await _seen(request)
+        await request.broker.pipelines.delete(name)
     except NotFound:
-        return Reply(DeletedPipeline(id=name, existed=False))
-    return Reply(DeletedPipeline(id=name, existed=True))
+        return HttpResponse(DeletedPipeline(id=name, existed=False))
+    return HttpResponse(DeletedPipeline(id=name, existed=True))
 
 
-async def _seen(call: Call) -> PipelineRun:
+async def _seen(request: HttpRequest) -> PipelineRun:
     try:
-        found = await call.broker.pipelines.get(call.params["id"])
+        found = await request.broker.pipelines.get(request.params["id"])
     except NotFound:
-        if call.principal.restricted:
+        if request.principal.restricted:
             raise not_yours() from None
         raise
-    _check(call, found)
+    _check(request, found)
     return found
 
 
-def _check(call: Call, run: PipelineRun) -> None:
-    if not _sees(call.principal, run):
+def _check(request: HttpRequest, run: PipelineRun) -> None:
+    if not _sees(request.principal, run):
         raise not_yours()
 
 
@@ -70,44 +73,44 @@ def _sees(principal: Principal, run: PipelineRun) -> bool:
     return all(map(principal.sees, run.queues)) if run.queues else not principal.restricted
 
 
-def _of_body(call: Call) -> Iterable[str]:
-    return call.body.queues or every_queue(call)
+def _of_body(request: HttpRequest) -> Iterable[str]:
+    return request.body.queues or every_queue(request)
 
 
 ROUTES = (
     Route(
         method="PUT",
-        path="/api/v1/pipelines/{id}",
+        path=paths.PIPELINE,
         handler=put,
         needs=Permission.POP,
         queues=_of_body,
-        about="Say how far a run of a pipeline is, or how it ended.",
+        summary="Say how far a run of a pipeline is, or how it ended.",
         body=PipelineBody,
-        answer=PipelineRow,
+        response=PipelineRow,
     ),
     get(
-        path="/api/v1/pipelines",
+        path=paths.PIPELINES,
         handler=runs,
         needs=Permission.STATUS,
         queues=no_queue,
-        about="The runs of pipelines on all machines, the newest first.",
+        summary="The runs of pipelines on all machines, the newest first.",
         query=PipelinesQuery,
-        answer=PipelineRows,
+        response=PipelineRows,
     ),
     get(
-        path="/api/v1/pipelines/{id}",
+        path=paths.PIPELINE,
         handler=run,
         needs=Permission.STATUS,
         queues=no_queue,
-        about="A run of a pipeline.",
-        answer=PipelineRow,
+        summary="A run of a pipeline.",
+        response=PipelineRow,
     ),
     delete(
-        path="/api/v1/pipelines/{id}",
+        path=paths.PIPELINE,
         handler=delete_run,
         needs=Permission.ADMIN,
         queues=no_queue,
-        about="Forget a run of a pipeline; the pipeline itself goes on.",
-        answer=DeletedPipeline,
+        summary="Forget a run of a pipeline; the pipeline itself goes on.",
+        response=DeletedPipeline,
     ),
 )

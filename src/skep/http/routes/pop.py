@@ -6,33 +6,46 @@ from typing import Any
 
 from skep.errors import Invalid
 from skep.http.auth.principal import Permission
-from skep.http.request import Call, Reply
+from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Route, every_queue, named_queue
 from skep.model.message import Delivery
 from skep.model.name import QUEUE_MODE
-from skep.wire.message.pop import MAX_TIMEOUT, PausedAnswer, PopAnswer, PopQuery, to_answer
+from skep.wire import paths
+from skep.wire.message.pop import (
+    MAX_TIMEOUT,
+    PausedResponse,
+    PopQuery,
+    PopResponse,
+    to_pop_response,
+)
 
 _NEW = frozenset({"new", "new-only"})
 
 
-async def pop(call: Call) -> Reply:
+async def pop(request: HttpRequest) -> HttpResponse:
     """Lease the next messages; 204 if there are none in time."""
-    asked = _asked(call)
-    delivery = await call.broker.pop(**asked, wait=0)
-    if delivery is None and call.query.wait and not call.broker.maintenance.popping:
-        delivery = await _while_connected(call, asked, call.query.timeout / 1000)
+    asked = _asked(request)
+    delivery = await request.broker.pop(**asked, wait=0)
+    if delivery is None and request.query.wait and not request.broker.maintenance.popping:
+        delivery = await _while_connected(request, asked, request.query.timeout / 1000)
     if delivery is not None:
-        return Reply(to_answer(delivery))
-    return Reply(PausedAnswer()) if call.broker.maintenance.popping else Reply(status=204)
+        return HttpResponse(to_pop_response(delivery))
+    return (
+        HttpResponse(PausedResponse())
+        if request.broker.maintenance.popping
+        else HttpResponse(status=204)
+    )
 
 
-async def _while_connected(call: Call, asked: dict[str, Any], wait: float) -> Delivery | None:
+async def _while_connected(
+    request: HttpRequest, asked: dict[str, Any], wait: float
+) -> Delivery | None:
     """Wait for messages as long as the client does: nothing is leased for who has gone."""
     popping = asyncio.current_task()
     assert popping is not None
-    gone = asyncio.ensure_future(_cancel_when_gone(call, popping))
+    gone = asyncio.ensure_future(_cancel_when_gone(request, popping))
     try:
-        return await call.broker.pop(**asked, wait=wait, authorize=call.authorize)
+        return await request.broker.pop(**asked, wait=wait, authorize=request.authorize)
     except asyncio.CancelledError:
         if not gone.done():
             raise
@@ -42,19 +55,19 @@ async def _while_connected(call: Call, asked: dict[str, Any], wait: float) -> De
         gone.cancel()
 
 
-async def _cancel_when_gone(call: Call, popping: asyncio.Task[Any]) -> None:
-    while (await call.receive())["type"] != "http.disconnect":
+async def _cancel_when_gone(request: HttpRequest, popping: asyncio.Task[Any]) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
         pass
     popping.cancel()
 
 
-def _asked(call: Call) -> dict[str, Any]:
-    query: PopQuery = call.query
+def _asked(request: HttpRequest) -> dict[str, Any]:
+    query: PopQuery = request.query
     if not 0 <= query.timeout <= MAX_TIMEOUT:
         raise Invalid("timeout", f"must be from 0 to {MAX_TIMEOUT}, not {query.timeout}")
     asked: dict[str, Any] = {
-        "queue": call.params.get("queue"),
-        "partition": call.params.get("partition"),
+        "queue": request.params.get("queue"),
+        "partition": request.params.get("partition"),
         "group": query.consumer_group or QUEUE_MODE,
         "batch": query.batch,
         "partitions": query.partitions,
@@ -62,9 +75,9 @@ def _asked(call: Call) -> dict[str, Any]:
         "lease_seconds": query.lease_seconds,
         "subscription_mode": "new" if _is_new(query) else "all",
         "subscription_from": _instant(query.subscription_from),
-        "principal": call.principal.holder,
+        "principal": request.principal.holder,
     }
-    if "queue" not in call.params:
+    if "queue" not in request.params:
         asked |= {"namespace": query.namespace, "task": query.task}
     return asked
 
@@ -86,33 +99,33 @@ def _instant(text: str | None) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _route(path: str, queues: Any, about: str) -> Route:
+def _route(path: str, queues: Any, summary: str) -> Route:
     return Route(
         method="GET",
         path=path,
         handler=pop,
         needs=Permission.POP,
         queues=queues,
-        about=about,
+        summary=summary,
         query=PopQuery,
-        answer=(PopAnswer, PausedAnswer),
+        response=(PopResponse, PausedResponse),
         may_be_empty=True,
     )
 
 
 ROUTES = (
     _route(
-        "/api/v1/pop/queue/{queue}",
+        paths.POP_QUEUE,
         named_queue,
         "Lease the next messages of a queue; 204 if there are none.",
     ),
     _route(
-        "/api/v1/pop/queue/{queue}/partition/{partition}",
+        paths.POP_PARTITION,
         named_queue,
         "Lease the next messages of one partition; 204 if there are none.",
     ),
     _route(
-        "/api/v1/pop",
+        paths.POP,
         every_queue,
         "Lease the next messages of the queues with a namespace or a task, "
         "the highest priority first; 204 if there are none.",

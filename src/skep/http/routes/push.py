@@ -1,79 +1,86 @@
 """Pushing."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
-from skep.errors import InMaintenance, Invalid
+from skep.errors import FieldPath, InMaintenance
 from skep.http.auth.principal import Permission
 from skep.http.limits import ANY_SIZE
-from skep.http.request import Call, Reply
+from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Route
 from skep.model.message import Draft
 from skep.model.operation import Push
+from skep.wire import paths
+from skep.wire.field_path import Origins
 from skep.wire.message.push import (
     Buffered,
     PushBody,
     Pushed,
     PushItem,
-    to_answer,
     to_drafts,
+    to_push_response,
     to_pushed,
 )
 
 
-async def push(call: Call) -> Reply:
+async def push(request: HttpRequest) -> HttpResponse:
     """Append messages, of one queue or of several, all or none."""
-    items: list[PushItem] = call.body.items
+    items: list[PushItem] = request.body.items
     if not items:
-        return Reply([], 201)
-    drafts = to_drafts(items, most=call.broker.limits.payload_bytes)
-    try:
-        return Reply(await _push(call, items, drafts), 201)
-    except Invalid as error:
-        raise error.moved(places_of(items)) from None
+        return HttpResponse([], 201)
+    drafts = to_drafts(items, most=request.broker.limits.payload_bytes)
+    request.origins = partial(origins_of, items)
+    return HttpResponse(await _push(request, items, drafts), 201)
 
 
 async def _push(
-    call: Call, items: list[PushItem], drafts: list[Draft]
+    request: HttpRequest, items: list[PushItem], drafts: list[Draft]
 ) -> list[Pushed] | list[Buffered]:
     while True:
-        if call.broker.maintenance.buffers:
-            buffered = await _buffer(call, items, drafts)
+        if request.broker.maintenance.buffers:
+            buffered = await _buffer(request, items, drafts)
             if buffered is not None:
                 return buffered
         try:
-            return await _deliver(call, items, drafts)
+            return await _deliver(request, items, drafts)
         except InMaintenance:
             # It began at another server, of which this one has just heard.
             continue
 
 
-async def _deliver(call: Call, items: list[PushItem], drafts: list[Draft]) -> list[Pushed]:
+async def _deliver(
+    request: HttpRequest, items: list[PushItem], drafts: list[Draft]
+) -> list[Pushed]:
     queue = items[0].queue
     if all(item.queue == queue for item in items):
-        receipts = await call.broker.push(queue, drafts, producer=call.principal.subject)
-        return to_answer(queue, items, receipts)
-    return await _push_to_several(call, items, drafts)
+        receipts = await request.broker.push(queue, drafts, producer=request.principal.subject)
+        return to_push_response(queue, items, receipts)
+    return await _push_to_several(request, items, drafts)
 
 
-async def _push_to_several(call: Call, items: list[PushItem], drafts: list[Draft]) -> list[Pushed]:
+async def _push_to_several(
+    request: HttpRequest, items: list[PushItem], drafts: list[Draft]
+) -> list[Pushed]:
     by_queue = _by_queue(items)
-    done = await call.broker.transact(
+    done = await request.broker.transact(
         [Push(queue, [drafts[index] for index in indexes]) for queue, indexes in by_queue.items()],
-        producer=call.principal.subject,
+        producer=request.principal.subject,
     )
-    answers = [
+    responses = [
         to_pushed(index, queue, items[index], receipt)
         for (queue, indexes), receipts in zip(by_queue.items(), done.receipts, strict=True)
         for index, receipt in zip(indexes, receipts, strict=True)
     ]
-    return sorted(answers, key=lambda answer: answer.index)
+    return sorted(responses, key=lambda response: response.index)
 
 
-async def _buffer(call: Call, items: list[PushItem], drafts: list[Draft]) -> list[Buffered] | None:
+async def _buffer(
+    request: HttpRequest, items: list[PushItem], drafts: list[Draft]
+) -> list[Buffered] | None:
     by_queue = {
         queue: [drafts[index] for index in indexes] for queue, indexes in _by_queue(items).items()
     }
-    kept = await call.broker.maintenance.buffer(by_queue, call.principal.subject)
+    kept = await request.broker.maintenance.buffer(by_queue, request.principal.subject)
     if kept is None:
         return None
     in_turn = {queue: iter(some) for queue, some in kept.items()}
@@ -96,33 +103,33 @@ def _by_queue(items: Sequence[PushItem]) -> dict[str, list[int]]:
     return by_queue
 
 
-def places_of(items: Sequence[PushItem], name: str = "items") -> dict[str, str]:
-    """Where among the items is what the core names, which knows them by queue."""
-    places = {"queue": f"{name}[0].queue", "drafts": name}
+def origins_of(items: Sequence[PushItem], name: str = "items") -> Origins:
+    """The items that the core's arguments were made from: it gets them by queue."""
+    origins: dict[FieldPath, FieldPath] = {("queue",): (name, 0, "queue"), ("drafts",): (name,)}
     for number, indexes in enumerate(_by_queue(items).values()):
-        for push in (f"operations[{number}]", f"pushes[{number}]"):
-            places[f"{push}.queue"] = f"{name}[{indexes[0]}].queue"
-            places[f"{push}.drafts"] = name
+        for push in (("operations", number), ("pushes", number)):
+            origins[*push, "queue"] = (name, indexes[0], "queue")
+            origins[*push, "drafts"] = (name,)
             for draft, index in enumerate(indexes):
-                places[f"{push}.drafts[{draft}]"] = f"{name}[{index}]"
-    return places
+                origins[*push, "drafts", draft] = (name, index)
+    return origins
 
 
-def queues_of_items(call: Call) -> Iterable[str]:
-    return {item.queue for item in call.body.items}
+def queues_of_items(request: HttpRequest) -> Iterable[str]:
+    return {item.queue for item in request.body.items}
 
 
 ROUTES = (
     Route(
         method="POST",
-        path="/api/v1/push",
+        path=paths.PUSH,
         handler=push,
         needs=Permission.PUSH,
         queues=queues_of_items,
-        about="Push messages, all of them or none. What is answered 201 is on disk.",
+        summary="Push messages, all of them or none. What is answered 201 is on disk.",
         body=PushBody,
         body_bytes=ANY_SIZE,
-        answer=(list[Pushed], list[Buffered]),
+        response=(list[Pushed], list[Buffered]),
         status=201,
     ),
 )

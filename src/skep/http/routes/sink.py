@@ -7,158 +7,159 @@ from skep.core.sink.chunk import CHUNK_ROWS
 from skep.errors import Forbidden
 from skep.http.auth.principal import ANYBODY, Permission
 from skep.http.limits import ANY_SIZE
-from skep.http.request import Call, Reply
+from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Route, every_queue, no_queue
 from skep.model.sink import Stage, StagedRows
+from skep.wire import paths
 from skep.wire.journal.arrow_reader import MEDIA_TYPE, to_rows
 from skep.wire.journal.sink import (
-    AppAnswer,
-    CommitAnswer,
+    AppResponse,
     CommitBody,
-    StageAnswer,
+    CommitResponse,
     StageQuery,
+    StageResponse,
     from_published,
     to_stages,
 )
 
 
-async def stage(call: Call) -> Reply:
-    query: StageQuery = call.query
-    rows = await asyncio.to_thread(_allowed_rows, call)
-    count = await call.broker.sink.stage(
+async def stage(request: HttpRequest) -> HttpResponse:
+    query: StageQuery = request.query
+    rows = await asyncio.to_thread(_allowed_rows, request)
+    count = await request.broker.sink.stage(
         query.app,
         query.version,
         query.stage,
         query.chunk,
         rows,
         queue=query.queue,
-        producer=call.principal.subject,
-        owner=_owner(call),
+        producer=request.principal.subject,
+        owner=_owner(request),
     )
-    return Reply(StageAnswer(rows=count), 201)
+    return HttpResponse(StageResponse(rows=count), 201)
 
 
-async def commit(call: Call) -> Reply:
-    body: CommitBody = call.body
+async def commit(request: HttpRequest) -> HttpResponse:
+    body: CommitBody = request.body
     stages = to_stages(body)
-    await _check_queues(call, stages)
-    done = await call.broker.sink.commit(
+    await _check_queues(request, stages)
+    done = await request.broker.sink.commit(
         body.app,
         body.version,
         stages,
-        owner=_owner(call),
+        owner=_owner(request),
         checkpoint=body.checkpoint,
     )
-    return Reply(from_published(done))
+    return HttpResponse(from_published(done))
 
 
-async def abort(call: Call) -> Reply:
-    body: CommitBody = call.body
+async def abort(request: HttpRequest) -> HttpResponse:
+    body: CommitBody = request.body
     stages = to_stages(body)
-    await _check_queues(call, stages)
-    await call.broker.sink.abort(body.app, body.version, stages, owner=_owner(call))
-    return Reply(status=204)
+    await _check_queues(request, stages)
+    await request.broker.sink.abort(body.app, body.version, stages, owner=_owner(request))
+    return HttpResponse(status=204)
 
 
-async def app(call: Call) -> Reply:
-    name = call.params["app"]
-    version = await call.broker.sink.last_version(name)
-    if call.principal.restricted and not await _is_owner(call, name):
+async def app(request: HttpRequest) -> HttpResponse:
+    name = request.params["app"]
+    version = await request.broker.sink.last_version(name)
+    if request.principal.restricted and not await _is_owner(request, name):
         version = None
-    return Reply(AppAnswer(app=name, version=version))
+    return HttpResponse(AppResponse(app=name, version=version))
 
 
-async def reset(call: Call) -> Reply:
-    name = call.params["app"]
-    return Reply(AppAnswer(app=name, version=await call.broker.sink.reset(name)))
+async def reset(request: HttpRequest) -> HttpResponse:
+    name = request.params["app"]
+    return HttpResponse(AppResponse(app=name, version=await request.broker.sink.reset(name)))
 
 
-def _allowed_rows(call: Call) -> StagedRows:
-    rows = to_rows(call.body, most=CHUNK_ROWS)
-    if call.principal.restricted:
-        call.principal.check_queues({queue for queue in rows.queues or () if queue is not None})
+def _allowed_rows(request: HttpRequest) -> StagedRows:
+    rows = to_rows(request.body, most=CHUNK_ROWS)
+    if request.principal.restricted:
+        request.principal.check_queues({queue for queue in rows.queues or () if queue is not None})
     return rows
 
 
-async def _is_owner(call: Call, name: str) -> bool:
-    owner = await call.broker.sink.owner(name)
-    return owner is not None and owner == call.principal.id
+async def _is_owner(request: HttpRequest, name: str) -> bool:
+    owner = await request.broker.sink.owner(name)
+    return owner is not None and owner == request.principal.id
 
 
-def _owner(call: Call) -> str | None:
+def _owner(request: HttpRequest) -> str | None:
     """Who an application belongs to: nobody, if the server authenticates nobody."""
-    principal = call.principal
+    principal = request.principal
     if principal.id is None and principal is not ANYBODY:
         raise Forbidden("an application belongs to a key or a subject: the token has no 'sub'")
     return principal.id
 
 
-async def _check_queues(call: Call, stages: Sequence[Stage]) -> None:
+async def _check_queues(request: HttpRequest, stages: Sequence[Stage]) -> None:
     """Who is for some queues may neither publish nor drop what lies there for others."""
-    if call.principal.restricted:
-        body: CommitBody = call.body
-        queues = await call.broker.sink.queues(body.app, body.version, stages)
-        call.principal.check_queues(queues)
+    if request.principal.restricted:
+        body: CommitBody = request.body
+        queues = await request.broker.sink.queues(body.app, body.version, stages)
+        request.principal.check_queues(queues)
 
 
-def _asked_queue(call: Call) -> Iterable[str]:
+def _asked_queue(request: HttpRequest) -> Iterable[str]:
     """The queue that is asked for; those in the rows are looked at when these are decoded."""
-    return () if call.query.queue is None else (call.query.queue,)
+    return () if request.query.queue is None else (request.query.queue,)
 
 
 ROUTES = (
     Route(
         method="POST",
-        path="/api/v1/journal/stage",
+        path=paths.SINK_STAGE,
         handler=stage,
         needs=Permission.PUSH,
         queues=_asked_queue,
-        about="Keep a chunk of rows, unseen, until it is committed; the same again replaces it.",
+        summary="Keep a chunk of rows, unseen, until it is committed; the same again replaces it.",
         takes=MEDIA_TYPE,
         query=StageQuery,
-        answer=StageAnswer,
+        response=StageResponse,
         status=201,
     ),
     Route(
         method="POST",
-        path="/api/v1/journal/commit",
+        path=paths.SINK_COMMIT,
         handler=commit,
         needs=Permission.PUSH,
         queues=no_queue,
-        about="Publish stages as a version of an app, once; 409 if something of them is missing, "
+        summary="Publish stages as a version of an app, once; 409 if something of them is missing, "
         "the version is older than the last, or it was committed with other rows.",
         body=CommitBody,
         body_bytes=ANY_SIZE,
-        answer=CommitAnswer,
+        response=CommitResponse,
     ),
     Route(
         method="POST",
-        path="/api/v1/journal/abort",
+        path=paths.SINK_ABORT,
         handler=abort,
         needs=Permission.PUSH,
         queues=no_queue,
-        about="Drop stages, unless they are committed.",
+        summary="Drop stages, unless they are committed.",
         body=CommitBody,
         body_bytes=ANY_SIZE,
         status=204,
     ),
     Route(
         method="GET",
-        path="/api/v1/journal/apps/{app}",
+        path=paths.SINK_APP,
         handler=app,
         needs=Permission.STATUS,
         queues=no_queue,
-        about="See which version of an app was committed last: none, for a caller that is for some "
-        "queues and does not own the app.",
-        answer=AppAnswer,
+        summary="Return the last committed version of an app; null if the caller is restricted to "
+        "some queues and does not own the app.",
+        response=AppResponse,
     ),
     Route(
         method="DELETE",
-        path="/api/v1/journal/apps/{app}",
+        path=paths.SINK_APP,
         handler=reset,
         needs=Permission.OPERATE,
         queues=every_queue,
-        about="Forget which versions of an app were committed, so that it may start over.",
-        answer=AppAnswer,
+        summary="Forget which versions of an app were committed, so that it may start over.",
+        response=AppResponse,
     ),
 )

@@ -4,11 +4,12 @@ from skep.core.aio import yielding
 from skep.core.insight.message_browser import MessageFilter
 from skep.errors import PartitionNotFound, Unavailable
 from skep.http.auth.principal import Permission
-from skep.http.request import Call, Reply
-from skep.http.routes.lookup import asked_queue
-from skep.http.routes.time_window import counted, now, queues, window, workers
+from skep.http.request import HttpRequest, HttpResponse
+from skep.http.routes.lookup import queue_in_query
+from skep.http.routes.time_window import now, queue_filter, queues, window, workers
 from skep.http.routing import get, named_queue, no_queue, post
 from skep.model.tally import Tally
+from skep.wire import paths
 from skep.wire.admin.group import seconds_since
 from skep.wire.message.message import to_message
 from skep.wire.pagination import Pagination, in_utc
@@ -20,7 +21,7 @@ from skep.wire.stats.status import (
     StatusErrors,
     StatusResponse,
     to_leases,
-    to_letters,
+    to_status_dead_letters,
     to_status_messages,
     to_status_queue,
 )
@@ -38,22 +39,22 @@ from skep.wire.stats.throughput import to_point
 from skep.wire.stats.time_window import WindowQuery
 
 
-async def status(call: Call) -> Reply:
+async def status(request: HttpRequest) -> HttpResponse:
     """Some queues, or all that the caller sees, now and in a stretch of time."""
-    insight, span, found = call.broker.insight, window(call), await queues(call)
+    insight, span, found = request.broker.insight, window(request), await queues(request)
     summaries = await insight.queues.queues(found)
     buckets = insight.metrics.series(
-        await counted(call), span.start_at, span.stop_at, minutes=span.minutes
+        await queue_filter(request), span.start_at, span.stop_at, minutes=span.minutes
     )
     tally = Tally()
     for bucket in buckets:
         tally.add(bucket.tally)
-    letters = to_letters(
+    letters = to_status_dead_letters(
         sum(each.counts.dead_letters for each in summaries),
         await insight.queues.errors(found),
-        with_errors=call.may(Permission.READ),
+        with_errors=request.may(Permission.READ),
     )
-    return Reply(
+    return HttpResponse(
         StatusResponse(
             time_range=span.time_range,
             bucket_minutes=span.minutes,
@@ -63,56 +64,56 @@ async def status(call: Call) -> Reply:
             messages=to_status_messages(summaries, tally),
             leases=to_leases(await insight.queues.leases(found)),
             dead_letter_queue=letters,
-            workers=workers(call),
+            workers=workers(request),
             errors=StatusErrors(ack_failed=tally.failed, dlq_count=tally.dead_letters),
         )
     )
 
 
-async def status_queues(call: Call) -> Reply:
+async def status_queues(request: HttpRequest) -> HttpResponse:
     """The queues that the caller sees, with how long their oldest message waits."""
-    query: StatusQueuesQuery = call.query
-    found = await call.broker.insight.queues.find(
-        call.principal.sees, namespace=query.namespace, task=query.task
+    query: StatusQueuesQuery = request.query
+    found = await request.broker.insight.queues.find(
+        request.principal.sees, namespace=query.namespace, task=query.task
     )
     some = found[query.offset : query.offset + query.limit]
-    ages = await _ages(call, {config.name for config in some})
+    ages = await _ages(request, {config.name for config in some})
     rows = [
         to_status_row(each, ages.get(each.queue.name))
-        for each in await call.broker.insight.queues.queues(some)
+        for each in await request.broker.insight.queues.queues(some)
     ]
     paging = Pagination(limit=query.limit, offset=query.offset, total=len(found))
-    return Reply(StatusQueues(queues=rows, pagination=paging))
+    return HttpResponse(StatusQueues(queues=rows, pagination=paging))
 
 
-async def _ages(call: Call, names: set[str]) -> dict[str, float]:
+async def _ages(request: HttpRequest, names: set[str]) -> dict[str, float]:
     """Seconds that the oldest message of a queue waits for a group."""
     ages: dict[str, float] = {}
-    for lag in await call.broker.insight.groups.groups(lambda name: name in names):
+    for lag in await request.broker.insight.groups.groups(lambda name: name in names):
         if lag.oldest_at is not None:
-            age = seconds_since(lag.oldest_at, now(call))
+            age = seconds_since(lag.oldest_at, now(request))
             ages[lag.queue] = max(age, ages.get(lag.queue, 0.0))
     return ages
 
 
-async def status_queue(call: Call) -> Reply:
+async def status_queue(request: HttpRequest) -> HttpResponse:
     """One queue with its partitions."""
-    name, query = call.params["queue"], call.query
-    summary = await call.broker.insight.queues.queue(name)
-    partitions = await call.broker.insight.queues.partitions(
+    name, query = request.params["queue"], request.query
+    summary = await request.broker.insight.queues.queue(name)
+    partitions = await request.broker.insight.queues.partitions(
         name, offset=query.offset, limit=query.limit
     )
     rows = [to_status_partition(each) async for each in yielding(partitions)]
-    return Reply(to_status_detail(summary, rows))
+    return HttpResponse(to_status_detail(summary, rows))
 
 
-async def status_messages(call: Call) -> Reply:
+async def status_messages(request: HttpRequest) -> HttpResponse:
     """Messages of one queue and what became of them, newest first."""
-    name, query = call.params["queue"], call.query
-    config = await call.broker.queues.get(name)
-    if query.partition is not None and not await call.broker.queues.has(name, query.partition):
+    name, query = request.params["queue"], request.query
+    config = await request.broker.queues.get(name)
+    if query.partition is not None and not await request.broker.queues.has(name, query.partition):
         raise PartitionNotFound(name, query.partition)
-    page = await call.broker.insight.messages.page(
+    page = await request.broker.insight.messages.page(
         [config],
         MessageFilter(
             partition=query.partition,
@@ -120,12 +121,12 @@ async def status_messages(call: Call) -> Reply:
             from_=in_utc(query.from_),
             to=in_utc(query.to),
         ),
-        payloads=call.may(Permission.READ),
+        payloads=request.may(Permission.READ),
         before=query.before,
         offset=query.offset,
         limit=query.limit,
     )
-    return Reply(
+    return HttpResponse(
         QueueMessages(
             messages=[to_message(view) for view in page.messages],
             pagination=Pagination(limit=query.limit, offset=query.offset),
@@ -135,24 +136,24 @@ async def status_messages(call: Call) -> Reply:
     )
 
 
-async def buffers(call: Call) -> Reply:
+async def buffers(request: HttpRequest) -> HttpResponse:
     """Pushes that lie aside because of maintenance, and whether the store takes writes."""
-    await call.broker.catch_up()
-    aside = call.broker.maintenance.buffered
+    await request.broker.catch_up()
+    aside = request.broker.maintenance.buffered
     try:
-        await call.broker.insight.health.check()
+        await request.broker.insight.health.check()
     except Unavailable:
-        return Reply(Buffers(pending_count=aside, db_healthy=False))
-    return Reply(Buffers(pending_count=aside, db_healthy=True))
+        return HttpResponse(Buffers(pending_count=aside, db_healthy=False))
+    return HttpResponse(Buffers(pending_count=aside, db_healthy=True))
 
 
-async def refresh(call: Call) -> Reply:
+async def refresh(request: HttpRequest) -> HttpResponse:
     """Tell what there is; nothing has to be refreshed, because totals are always up to date."""
-    found = await call.broker.insight.queues.find(call.principal.sees)
-    summaries = await call.broker.insight.queues.queues(found)
+    found = await request.broker.insight.queues.find(request.principal.sees)
+    summaries = await request.broker.insight.queues.queues(found)
     labels = {config.namespace for config in found}, {config.task for config in found}
     namespaces, tasks = (len(some - {None}) for some in labels)
-    return Reply(
+    return HttpResponse(
         Refresh(
             partition=Refreshed(count=sum(each.partitions for each in summaries)),
             queue=Refreshed(count=len(summaries)),
@@ -166,55 +167,55 @@ async def refresh(call: Call) -> Reply:
 
 ROUTES = (
     get(
-        path="/api/v1/status",
+        path=paths.STATUS,
         handler=status,
         needs=Permission.STATUS,
-        queues=asked_queue,
-        about="What is there now, and what happened in a stretch of time.",
+        queues=queue_in_query,
+        summary="What is there now, and what happened in a stretch of time.",
         query=WindowQuery,
-        answer=StatusResponse,
+        response=StatusResponse,
     ),
     get(
-        path="/api/v1/status/queues",
+        path=paths.STATUS_QUEUES,
         handler=status_queues,
         needs=Permission.STATUS,
         queues=no_queue,
-        about="The queues, with how long their oldest message waits.",
+        summary="The queues, with how long their oldest message waits.",
         query=StatusQueuesQuery,
-        answer=StatusQueues,
+        response=StatusQueues,
     ),
     get(
-        path="/api/v1/status/queues/{queue}",
+        path=paths.STATUS_QUEUE,
         handler=status_queue,
         needs=Permission.STATUS,
         queues=named_queue,
-        about="One queue with its partitions and what was consumed of them.",
+        summary="One queue with its partitions and what was consumed of them.",
         query=PartitionsPage,
-        answer=StatusQueueDetail,
+        response=StatusQueueDetail,
     ),
     get(
-        path="/api/v1/status/queues/{queue}/messages",
+        path=paths.STATUS_MESSAGES,
         handler=status_messages,
         needs=Permission.STATUS,
         queues=named_queue,
-        about="Messages of one queue, newest first; payloads for who may read them.",
+        summary="Messages of one queue, newest first; payloads for who may read them.",
         query=StatusMessagesQuery,
-        answer=QueueMessages,
+        response=QueueMessages,
     ),
     get(
-        path="/api/v1/status/buffers",
+        path=paths.STATUS_BUFFERS,
         handler=buffers,
         needs=Permission.STATUS,
         queues=no_queue,
-        about="Pushes that lie aside because of maintenance, and whether the store takes writes.",
-        answer=Buffers,
+        summary="Pushes that lie aside because of maintenance, and whether the store takes writes.",
+        response=Buffers,
     ),
     post(
-        path="/api/v1/stats/refresh",
+        path=paths.REFRESH,
         handler=refresh,
         needs=Permission.ADMIN,
         queues=no_queue,
-        about="Tell what there is. Totals are always up to date, with or without it.",
-        answer=Refresh,
+        summary="Tell what there is. Totals are always up to date, with or without it.",
+        response=Refresh,
     ),
 )

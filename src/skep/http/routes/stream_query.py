@@ -1,44 +1,46 @@
 """Stream queries: register, read state, do a cycle."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import msgspec
 
 from skep.core.transaction.stream_query import CycleAck, Query
-from skep.errors import Conflict, Invalid, LeaseLost, NotFound, QueryChanged
+from skep.errors import Conflict, LeaseLost, NotFound, QueryChanged
 from skep.http.auth.principal import Permission, not_yours
 from skep.http.limits import ANY_SIZE
 from skep.http.problems import status_of
-from skep.http.request import Call, Reply
-from skep.http.routes.push import places_of
+from skep.http.request import HttpRequest, HttpResponse
+from skep.http.routes.push import origins_of
 from skep.http.routing import Handler, Queues, Route
 from skep.model.address import partition_of
 from skep.model.entry import Entry
 from skep.model.name import check_lease_id, to_datetime
 from skep.model.operation import Push, Transaction
+from skep.wire import paths
 from skep.wire.body import encode
 from skep.wire.message.ack import STATUS
 from skep.wire.message.push import PushItem, to_draft, to_pushed
 from skep.wire.message.stream_query import (
     CycleAckResult,
-    CycleAnswer,
     CycleBody,
+    CycleResponse,
     RegisterBody,
     Registered,
-    StateAnswer,
     StateBody,
+    StateResponse,
     StateRow,
 )
 from skep.wire.payload import check_depth
 from skep.wire.problem import to_problem
 
 
-async def register(call: Call) -> Reply:
+async def register(request: HttpRequest) -> HttpResponse:
     """Name a computation; the same name with another computation is refused."""
-    body: RegisterBody = call.body
-    await _check_owner(call, body.name)
+    body: RegisterBody = request.body
+    await _check_owner(request, body.name)
     try:
-        query, fresh = await call.broker.stream_queries.register(
+        query, fresh = await request.broker.stream_queries.register(
             body.name,
             source_queue=body.source_queue,
             sink_queue=body.sink_queue,
@@ -47,16 +49,16 @@ async def register(call: Call) -> Reply:
         )
     except QueryChanged as changed:
         status = status_of(changed)
-        return Reply({"success": False, **to_problem(changed, status)}, status)
-    return Reply(_registered(query, fresh, body.reset))
+        return HttpResponse({"success": False, **to_problem(changed, status)}, status)
+    return HttpResponse(_registered(query, fresh, body.reset))
 
 
-async def _check_owner(call: Call, name: str) -> None:
+async def _check_owner(request: HttpRequest, name: str) -> None:
     """Who is for some queues only may not take the name, and with it the state, of a query over
     others."""
-    known = await call.broker.stream_queries.find(name) if call.principal.restricted else None
+    known = await request.broker.stream_queries.find(name) if request.principal.restricted else None
     if known is not None:
-        call.principal.check_queues({known.source_queue, known.sink_queue or known.source_queue})
+        request.principal.check_queues({known.source_queue, known.sink_queue or known.source_queue})
 
 
 def _registered(query: Query, fresh: bool, reset: bool) -> Registered:
@@ -69,17 +71,17 @@ def _registered(query: Query, fresh: bool, reset: bool) -> Registered:
     )
 
 
-async def read_state(call: Call) -> Reply:
+async def read_state(request: HttpRequest) -> HttpResponse:
     """What a query knows about a partition."""
-    body: StateBody = call.body
-    pages = call.broker.stream_queries.state(
+    body: StateBody = request.body
+    pages = request.broker.stream_queries.state(
         body.query_id,
         partition_of(body.partition_id),
         keys=body.keys,
         prefix=body.key_prefix or "",
     )
     rows = [row async for page in pages if (row := _rows(page, body.ripe_at_or_before))]
-    return Reply(b'{"success":true,"rows":[%b]}' % b",".join(rows))
+    return HttpResponse(b'{"success":true,"rows":[%b]}' % b",".join(rows))
 
 
 def _rows(page: Sequence[tuple[str, Entry]], ripe_at_or_before: int | None) -> bytes:
@@ -107,35 +109,34 @@ def _is_ripe(entry: Entry, bound: int) -> bool:
         return False
 
 
-async def cycle(call: Call) -> Reply:
+async def cycle(request: HttpRequest) -> HttpResponse:
     """State, sink and source in one change. What the state of things forbids is answered."""
-    body: CycleBody = call.body
+    body: CycleBody = request.body
     if body.push_items:
-        call.principal.check(Permission.PUSH)
-        await call.broker.maintenance.check_normal()
+        request.principal.check(Permission.PUSH)
+        await request.broker.maintenance.check_normal()
     number = partition_of(body.partition_id)
-    pushes = _pushes(body.push_items, call.broker.limits.payload_bytes)
+    pushes = _pushes(body.push_items, request.broker.limits.payload_bytes)
+    request.origins = partial(origins_of, body.push_items, "push_items")
     try:
-        done = await call.broker.stream_queries.cycle(
+        done = await request.broker.stream_queries.cycle(
             body.query_id,
             number,
             state=[_state(index, body) for index in range(len(body.state_ops))],
             pushes=list(pushes.values()),
-            ack=_ack(call),
-            producer=call.principal.subject,
+            ack=_ack(request),
+            producer=request.principal.subject,
         )
-    except Invalid as error:
-        raise error.moved(places_of(body.push_items, "push_items")) from None
     except (Conflict, NotFound) as error:
-        refused = CycleAnswer(
+        refused = CycleResponse(
             success=False,
             query_id=body.query_id,
             partition_id=body.partition_id,
             error=str(error),
         )
-        return Reply(refused)
-    names = await call.broker.held_messages.partition(number)
-    return Reply(_cycled(body, names[0] if names else None, pushes, done))
+        return HttpResponse(refused)
+    names = await request.broker.held_messages.partition(number)
+    return HttpResponse(_cycled(body, names[0] if names else None, pushes, done))
 
 
 def _state(index: int, body: CycleBody) -> tuple[str, bytes | None]:
@@ -159,12 +160,12 @@ def _pushes(items: Iterable[PushItem], most: int) -> dict[str, Push]:
     }
 
 
-def _ack(call: Call) -> CycleAck | None:
-    body: CycleBody = call.body
+def _ack(request: HttpRequest) -> CycleAck | None:
+    body: CycleBody = request.body
     if body.ack is None:
         return None
     lease_id = check_lease_id("ack.leaseId", body.ack.lease_id)
-    if not call.holds(lease_id):
+    if not request.holds(lease_id):
         raise LeaseLost(lease_id)
     return CycleAck(
         lease_id=lease_id,
@@ -177,7 +178,7 @@ def _ack(call: Call) -> CycleAck | None:
 
 def _cycled(
     body: CycleBody, queue: str | None, pushes: dict[str, Push], done: Transaction
-) -> CycleAnswer:
+) -> CycleResponse:
     receipts = {name: iter(some) for name, some in zip(pushes, done.receipts, strict=True)}
     result = None
     if body.ack is not None:
@@ -188,7 +189,7 @@ def _cycled(
             lease_released=settlement.released,
             dlq=bool(settlement.given_up),
         )
-    return CycleAnswer(
+    return CycleResponse(
         success=True,
         query_id=body.query_id,
         partition_id=body.partition_id,
@@ -202,42 +203,42 @@ def _cycled(
     )
 
 
-def _queues_of_query(call: Call) -> Iterable[str]:
-    body: RegisterBody = call.body
+def _queues_of_query(request: HttpRequest) -> Iterable[str]:
+    body: RegisterBody = request.body
     return {body.source_queue, body.sink_queue or body.source_queue}
 
 
-async def _queue_of_partition(call: Call) -> Iterable[str]:
-    found = await call.broker.held_messages.partition(partition_of(call.body.partition_id))
+async def _queue_of_partition(request: HttpRequest) -> Iterable[str]:
+    found = await request.broker.held_messages.partition(partition_of(request.body.partition_id))
     if found is None:
         raise not_yours()
     return {found[0]}
 
 
-async def _queues_of_cycle(call: Call) -> Iterable[str]:
-    return {*await _queue_of_partition(call), *(item.queue for item in call.body.push_items)}
+async def _queues_of_cycle(request: HttpRequest) -> Iterable[str]:
+    return {*await _queue_of_partition(request), *(item.queue for item in request.body.push_items)}
 
 
 def _post(
-    path: str, handler: Handler, queues: Queues, about: str, body: object, answer: object
+    path: str, handler: Handler, queues: Queues, summary: str, body: object, response: object
 ) -> Route:
     return Route(
         method="POST",
-        path=f"/streams/v1/{path}",
+        path=path,
         handler=handler,
         needs=Permission.POP,
         queues=queues,
-        about=about,
+        summary=summary,
         body=body,
         body_bytes=ANY_SIZE,
-        answer=answer,
+        response=response,
         fields={"state": "state_ops", "prefix": "key_prefix"},
     )
 
 
 ROUTES = (
     _post(
-        "queries",
+        paths.STREAM_QUERIES,
         register,
         _queues_of_query,
         "Register a stream query; 409 if its computation has changed.",
@@ -245,19 +246,19 @@ ROUTES = (
         Registered,
     ),
     _post(
-        "state/get",
+        paths.STREAM_STATE,
         read_state,
         _queue_of_partition,
         "Read what a stream query knows about a partition.",
         StateBody,
-        StateAnswer,
+        StateResponse,
     ),
     _post(
-        "cycle",
+        paths.STREAM_CYCLE,
         cycle,
         _queues_of_cycle,
         "Write a cycle's state, push its results and acknowledge its source, all or nothing.",
         CycleBody,
-        CycleAnswer,
+        CycleResponse,
     ),
 )

@@ -3,46 +3,46 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from skep.http.request import Call
-from skep.http.routes.lookup import asked_queues
+from skep.http.request import HttpRequest
+from skep.http.routes.lookup import queues_in_query
 from skep.model.name import to_datetime
 from skep.model.queue import Queue
 from skep.wire.stats.throughput import Worker
 from skep.wire.stats.time_window import Window, WindowQuery, to_window
 
 
-def now(call: Call) -> datetime:
-    return to_datetime(call.broker.insight.clock.now())
+def now(request: HttpRequest) -> datetime:
+    return to_datetime(request.broker.insight.clock.now())
 
 
-def window(call: Call, *, minutes: int | None = None) -> Window:
-    return to_window(call.query, now(call), minutes=minutes)
+def window(request: HttpRequest, *, minutes: int | None = None) -> Window:
+    return to_window(request.query, now(request), minutes=minutes)
 
 
-async def queues(call: Call) -> list[Queue]:
+async def queues(request: HttpRequest) -> list[Queue]:
     """The queues that the request is about and the caller sees."""
-    query: WindowQuery = call.query
-    return await asked_queues(call, namespace=query.namespace, task=query.task)
+    query: WindowQuery = request.query
+    return await queues_in_query(request, namespace=query.namespace, task=query.task)
 
 
-async def counted(call: Call) -> Callable[[str], bool]:
+async def queue_filter(request: HttpRequest) -> Callable[[str], bool]:
     """Which names in the counters the request is about: with those of queues that are gone."""
-    query: WindowQuery = call.query
+    query: WindowQuery = request.query
     if query.queue is None and query.namespace is None and query.task is None:
-        return call.principal.sees
-    names = {config.name for config in await queues(call)}
+        return request.principal.sees
+    names = {config.name for config in await queues(request)}
     return lambda name: name in names
 
 
-def workers(call: Call) -> list[Worker]:
+def workers(request: HttpRequest) -> list[Worker]:
     """Who serves: this process."""
-    door = call.door
+    server_info = request.server_info
     return [
         Worker(
-            worker_id=door.worker_id,
-            hostname=door.hostname,
-            pid=door.pid,
-            version=door.version,
-            uptime_seconds=door.uptime,
+            worker_id=server_info.worker_id,
+            hostname=server_info.hostname,
+            pid=server_info.pid,
+            version=server_info.version,
+            uptime_seconds=server_info.uptime,
         )
     ]

@@ -6,11 +6,12 @@ from uuid import UUID
 from skep.errors import Invalid
 from skep.http.auth.principal import Permission, not_yours
 from skep.http.limits import ANY_SIZE
-from skep.http.request import Call, Reply
+from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routes.lookup import find_message, message_in_path, queue_of_partition
 from skep.http.routing import get, no_queue, post
 from skep.model.address import partition_of
 from skep.model.name import to_datetime
+from skep.wire import paths
 from skep.wire.message.message import to_message
 from skep.wire.message.trace import (
     FIELDS,
@@ -31,40 +32,40 @@ from skep.wire.pagination import Pagination
 from skep.wire.payload import from_wire
 
 
-async def record(call: Call) -> Reply:
+async def record(request: HttpRequest) -> HttpResponse:
     """Record an event of a message."""
-    body: TraceBody = call.body
-    message = await find_message(call, _partition(body), body.transaction_id)
-    event = await call.broker.traces.record(
+    body: TraceBody = request.body
+    message = await find_message(request, _partition(body), body.transaction_id)
+    event = await request.broker.traces.record(
         message.id,
         body.event_type,
-        from_wire("data", body.data, body.encoding, most=call.broker.limits.payload_bytes),
+        from_wire("data", body.data, body.encoding, most=request.broker.limits.payload_bytes),
         names=body.trace_names or (),
         group=body.consumer_group,
         worker=body.worker_id,
     )
     recorded_at = to_datetime(event.created_at)
-    return Reply(TraceEventRecorded(trace_id=str(event.number), created_at=recorded_at), 201)
+    return HttpResponse(TraceEventRecorded(trace_id=str(event.number), created_at=recorded_at), 201)
 
 
-async def of_message(call: Call) -> Reply:
+async def of_message(request: HttpRequest) -> HttpResponse:
     """The events of one message."""
-    message = await message_in_path(call)
-    events = await call.broker.traces.events(message.id)
-    return Reply(MessageEvents(traces=[to_event(event) for event in events]))
+    message = await message_in_path(request)
+    events = await request.broker.traces.events(message.id)
+    return HttpResponse(MessageEvents(traces=[to_event(event) for event in events]))
 
 
-async def by_name(call: Call) -> Reply:
+async def by_name(request: HttpRequest) -> HttpResponse:
     """The events that carry a name, in queues that the caller sees."""
-    query: NamedQuery = call.query
-    page = await call.broker.insight.traces.events(
-        call.params["name"],
-        call.principal.sees,
+    query: NamedQuery = request.query
+    page = await request.broker.insight.traces.events(
+        request.params["name"],
+        request.principal.sees,
         before=query.before,
         offset=query.offset,
         limit=query.limit,
     )
-    return Reply(
+    return HttpResponse(
         NamedEvents(
             traces=[to_named_event(traced) for traced in page.events],
             total=page.total,
@@ -74,16 +75,16 @@ async def by_name(call: Call) -> Reply:
     )
 
 
-async def names(call: Call) -> Reply:
+async def names(request: HttpRequest) -> HttpResponse:
     """The names that events carry, in queues that the caller sees."""
-    query: NamesQuery = call.query
-    page = await call.broker.insight.traces.names(
-        call.principal.sees,
-        seeing_all=not call.principal.restricted,
+    query: NamesQuery = request.query
+    page = await request.broker.insight.traces.names(
+        request.principal.sees,
+        seeing_all=not request.principal.restricted,
         offset=query.offset,
         limit=query.limit,
     )
-    return Reply(
+    return HttpResponse(
         NameRows(
             trace_names=[to_name_row(name) for name in page.names],
             total=page.total,
@@ -92,13 +93,15 @@ async def names(call: Call) -> Reply:
     )
 
 
-async def by_trace_id(call: Call) -> Reply:
+async def by_trace_id(request: HttpRequest) -> HttpResponse:
     """The messages of all queues that the caller sees and that share a trace id."""
-    trace_id = _trace_id(call.params["traceId"])
-    sees = call.principal.sees if call.principal.restricted else None
-    found = await call.broker.traces.messages(trace_id, sees=sees, limit=call.query.limit)
-    views = [await call.broker.insight.messages.get(message.id) for message in found]
-    return Reply(TracedMessages(trace_id=trace_id, messages=[to_message(view) for view in views]))
+    trace_id = _trace_id(request.params["traceId"])
+    sees = request.principal.sees if request.principal.restricted else None
+    found = await request.broker.traces.messages(trace_id, sees=sees, limit=request.query.limit)
+    views = [await request.broker.insight.messages.get(message.id) for message in found]
+    return HttpResponse(
+        TracedMessages(trace_id=trace_id, messages=[to_message(view) for view in views])
+    )
 
 
 def _trace_id(text: str) -> UUID:
@@ -115,8 +118,8 @@ def _partition(body: TraceBody) -> int:
         raise Invalid("partitionId", error.reason) from None
 
 
-async def _queue_of_body(call: Call) -> Iterable[str]:
-    found = await call.broker.held_messages.partition(_partition(call.body))
+async def _queue_of_body(request: HttpRequest) -> Iterable[str]:
+    found = await request.broker.held_messages.partition(_partition(request.body))
     if found is None:
         raise not_yours()
     return (found[0],)
@@ -124,50 +127,50 @@ async def _queue_of_body(call: Call) -> Iterable[str]:
 
 ROUTES = (
     post(
-        path="/api/v1/traces",
+        path=paths.TRACES,
         handler=record,
         needs=Permission.POP,
         queues=_queue_of_body,
-        about="Record an event of a message; it lives as long as the message.",
+        summary="Record an event of a message; it lives as long as the message.",
         body=TraceBody,
         body_bytes=ANY_SIZE,
         fields=FIELDS,
-        answer=TraceEventRecorded,
+        response=TraceEventRecorded,
         status=201,
     ),
     get(
-        path="/api/v1/traces/names",
+        path=paths.TRACE_NAMES,
         handler=names,
         needs=Permission.STATUS,
         queues=no_queue,
-        about="The names that trace events carry, in order.",
+        summary="The names that trace events carry, in order.",
         query=NamesQuery,
-        answer=NameRows,
+        response=NameRows,
     ),
     get(
-        path="/api/v1/traces/by-name/{name}",
+        path=paths.TRACES_BY_NAME,
         handler=by_name,
         needs=Permission.READ,
         queues=no_queue,
-        about="The trace events that carry a name, newest first, with their messages.",
+        summary="The trace events that carry a name, newest first, with their messages.",
         query=NamedQuery,
-        answer=NamedEvents,
+        response=NamedEvents,
     ),
     get(
-        path="/api/v1/traces/id/{traceId}",
+        path=paths.TRACES_BY_ID,
         handler=by_trace_id,
         needs=Permission.READ,
         queues=no_queue,
-        about="The messages that share a trace id, across queues, in order.",
+        summary="The messages that share a trace id, across queues, in order.",
         query=TraceIdQuery,
-        answer=TracedMessages,
+        response=TracedMessages,
     ),
     get(
-        path="/api/v1/traces/{partitionId}/{transactionId}",
+        path=paths.MESSAGE_TRACES,
         handler=of_message,
         needs=Permission.READ,
         queues=queue_of_partition,
-        about="The trace events of a message, oldest first.",
-        answer=MessageEvents,
+        summary="The trace events of a message, oldest first.",
+        response=MessageEvents,
     ),
 )

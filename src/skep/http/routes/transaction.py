@@ -7,11 +7,11 @@ from uuid import UUID, uuid4
 import msgspec
 
 from skep.core.transaction.transaction import fingerprint_of
-from skep.errors import Conflict, Invalid, KeyReused, LeaseLost, NotFound, SkepError
+from skep.errors import Conflict, KeyReused, LeaseLost, NotFound, SkepError
 from skep.http.auth.principal import Permission
 from skep.http.limits import ANY_SIZE
 from skep.http.problems import status_of
-from skep.http.request import Call, Reply
+from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routes.ack import queues_of, queues_of_lease
 from skep.http.routes.transaction_plan import TransactionPlan, add_acks, items_of, plan_pushes
 from skep.http.routing import Route
@@ -20,6 +20,7 @@ from skep.model.change import IdempotencyKey
 from skep.model.message import Receipt
 from skep.model.name import LeaseId, Offset, check_lease_id, check_transaction_id
 from skep.model.operation import Push, Transaction
+from skep.wire import paths
 from skep.wire.message.ack import to_settled
 from skep.wire.message.transaction import (
     AckOperation,
@@ -27,8 +28,8 @@ from skep.wire.message.transaction import (
     OperationResult,
     PushOperation,
     SettleOperation,
-    TransactionAnswer,
     TransactionBody,
+    TransactionResponse,
     WireOperation,
 )
 from skep.wire.problem import to_problem
@@ -41,31 +42,31 @@ class _Memo(msgspec.Struct, frozen=True, array_like=True):
     acks: dict[int, tuple[int, tuple[int, Offset] | None]]
 
 
-async def transact(call: Call) -> Reply:
+async def transact(request: HttpRequest) -> HttpResponse:
     """Do all of it or nothing. What the state forbids is answered, not rejected: clients ask so."""
-    body: TransactionBody = call.body
-    _check_permissions(call)
-    key = _key_of(call)
-    pushes = await plan_pushes(body.operations, most=call.broker.limits.payload_bytes)
-    if key is not None and (earlier := await _find(call, key, pushes)):
-        return Reply(earlier)
+    body: TransactionBody = request.body
+    _check_permissions(request)
+    key = _key_of(request)
+    pushes = await plan_pushes(body.operations, most=request.broker.limits.payload_bytes)
+    if key is not None and (earlier := await _find(request, key, pushes)):
+        return HttpResponse(earlier)
     if pushes.operations:
-        await call.broker.maintenance.check_normal()
+        await request.broker.maintenance.check_normal()
     try:
-        _check_holder(call)
-        plan = await add_acks(pushes, call.broker, body)
-        return Reply(await _do(call, key, plan))
+        _check_holder(request)
+        plan = await add_acks(pushes, request.broker, body)
+        return HttpResponse(await _do(request, key, plan))
     except (Conflict, NotFound) as error:
         # What stands against it may be that it was applied at another server meanwhile.
-        if key is not None and (earlier := await _find(call, key, pushes)):
-            return Reply(earlier)
-        return Reply(_failed(body, error))
+        if key is not None and (earlier := await _find(request, key, pushes)):
+            return HttpResponse(earlier)
+        return HttpResponse(_failed(body, error))
 
 
-def _check_holder(call: Call) -> None:
+def _check_holder(request: HttpRequest) -> None:
     """A lease of another principal is answered like one that is lost."""
-    for lease_id in _leases(call.body):
-        if not call.holds(lease_id):
+    for lease_id in _leases(request.body):
+        if not request.holds(lease_id):
             raise LeaseLost(lease_id)
 
 
@@ -77,57 +78,59 @@ def _leases(body: TransactionBody) -> Iterator[LeaseId]:
         yield check_lease_id("requiredLeases", lease)
 
 
-def _key_of(call: Call) -> IdempotencyKey | None:
+def _key_of(request: HttpRequest) -> IdempotencyKey | None:
     """The key, with a fingerprint of the request as it was sent.
 
     Every principal has its own keys: one must not take those of another, nor learn of them.
     """
-    name = call.body.idempotency_key
+    name = request.body.idempotency_key
     if name is None:
         return None
     check_transaction_id("idempotencyKey", name)
-    if call.principal.id is not None:
-        name = fingerprint_of(f"{call.principal.id} {name}".encode()).hex()
-    return IdempotencyKey(name=name, fingerprint=fingerprint_of(msgspec.json.encode(call.body)))
+    if request.principal.id is not None:
+        name = fingerprint_of(f"{request.principal.id} {name}".encode()).hex()
+    return IdempotencyKey(name=name, fingerprint=fingerprint_of(msgspec.json.encode(request.body)))
 
 
-async def _find(call: Call, key: IdempotencyKey, plan: TransactionPlan) -> TransactionAnswer | None:
+async def _find(
+    request: HttpRequest, key: IdempotencyKey, plan: TransactionPlan
+) -> TransactionResponse | None:
     """The first answer to a request that is repeated."""
     try:
         pushes = [each for each in plan.operations if isinstance(each, Push)]
-        done = await call.broker.find_transaction(key, pushes)
+        done = await request.broker.find_transaction(key, pushes)
     except Conflict as error:
-        return _failed(call.body, error)
+        return _failed(request.body, error)
     if done is None:
         return None
     memo = msgspec.msgpack.decode(done.memo, type=_Memo) if done.memo else _Memo(uuid4(), {})
-    return _answer(call.body, replace(plan, acks=memo.acks), done, memo.transaction_id)
+    return _response(request.body, replace(plan, acks=memo.acks), done, memo.transaction_id)
 
 
-async def _do(call: Call, key: IdempotencyKey | None, plan: TransactionPlan) -> TransactionAnswer:
-    body: TransactionBody = call.body
+async def _do(
+    request: HttpRequest, key: IdempotencyKey | None, plan: TransactionPlan
+) -> TransactionResponse:
+    body: TransactionBody = request.body
     transaction_id = uuid4()
     if key is not None:
         memo = msgspec.msgpack.encode(_Memo(transaction_id, plan.acks))
         key = msgspec.structs.replace(key, memo=memo)
-    try:
-        done = await call.broker.transact(
-            plan.operations,
-            required_leases=body.required_leases,
-            idempotency_key=key,
-            producer=call.principal.subject,
-        )
-    except Invalid as error:
-        raise error.moved(plan.all_places()) from None
+    request.origins = plan.all_origins
+    done = await request.broker.transact(
+        plan.operations,
+        required_leases=body.required_leases,
+        idempotency_key=key,
+        producer=request.principal.subject,
+    )
     if done.repeated and done.memo:
         transaction_id = msgspec.msgpack.decode(done.memo, type=_Memo).transaction_id
-    return _answer(body, plan, done, transaction_id)
+    return _response(body, plan, done, transaction_id)
 
 
-def _answer(
+def _response(
     body: TransactionBody, plan: TransactionPlan, done: Transaction, transaction_id: UUID
-) -> TransactionAnswer:
-    return TransactionAnswer(
+) -> TransactionResponse:
+    return TransactionResponse(
         transaction_id=transaction_id,
         success=True,
         results=_results(body.operations, plan, done),
@@ -187,10 +190,10 @@ def _acked(
     )
 
 
-def _failed(body: TransactionBody, error: SkepError) -> TransactionAnswer:
+def _failed(body: TransactionBody, error: SkepError) -> TransactionResponse:
     if isinstance(error, KeyReused):
         error = KeyReused(body.idempotency_key or "")
-    return TransactionAnswer(
+    return TransactionResponse(
         transaction_id=uuid4(),
         success=False,
         results=[],
@@ -199,44 +202,44 @@ def _failed(body: TransactionBody, error: SkepError) -> TransactionAnswer:
     )
 
 
-async def _queues(call: Call) -> Iterable[str]:
+async def _queues(request: HttpRequest) -> Iterable[str]:
     """Every queue that any of the operations touches."""
-    body: TransactionBody = call.body
+    body: TransactionBody = request.body
     touched: set[str] = set()
     for index, operation in enumerate(body.operations):
         where = f"operations[{index}]"
         if isinstance(operation, PushOperation):
             touched |= {item.queue for item in items_of(index, operation).values()}
         elif isinstance(operation, AckOperation):
-            touched |= await queues_of(call.broker, [operation], f"{where}.partition_id")
+            touched |= await queues_of(request.broker, [operation], f"{where}.partition_id")
         else:
             lease_id = check_lease_id(f"{where}.leaseId", operation.lease_id)
-            touched |= await queues_of_lease(call, lease_id)
+            touched |= await queues_of_lease(request, lease_id)
         if isinstance(operation, SettleOperation):
             named = operation.verdicts or ()
-            touched |= await queues_of(call.broker, named, where + ".verdicts[{}].partition_id")
+            touched |= await queues_of(request.broker, named, where + ".verdicts[{}].partition_id")
     for lease in body.required_leases:
-        touched |= await queues_of_lease(call, check_lease_id("requiredLeases", lease))
+        touched |= await queues_of_lease(request, check_lease_id("requiredLeases", lease))
     return touched
 
 
-def _check_permissions(call: Call) -> None:
+def _check_permissions(request: HttpRequest) -> None:
     """A transaction needs what each of its operations would need alone."""
-    for operation in call.body.operations:
+    for operation in request.body.operations:
         pushes = isinstance(operation, PushOperation)
-        call.principal.check(Permission.PUSH if pushes else Permission.POP)
+        request.principal.check(Permission.PUSH if pushes else Permission.POP)
 
 
 ROUTES = (
     Route(
         method="POST",
-        path="/api/v1/transaction",
+        path=paths.TRANSACTION,
         handler=transact,
         needs=Permission.SOME,
         queues=_queues,
-        about="Push, acknowledge and extend, all of it or nothing.",
+        summary="Push, acknowledge and extend, all of it or nothing.",
         body=TransactionBody,
         body_bytes=ANY_SIZE,
-        answer=TransactionAnswer,
+        response=TransactionResponse,
     ),
 )

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 
 from skep.core.aio import yielding
 from skep.core.broker import Broker
-from skep.errors import Invalid, LeaseLost, MessageNotFound
+from skep.errors import FieldPath, Invalid, LeaseLost, MessageNotFound
 from skep.model.message import Draft
 from skep.model.name import LeaseId, Offset, check_lease_id
 from skep.model.operation import Ack, Extend, Operation, Push, Verdict
 from skep.wire.body import MAX_ELEMENTS
+from skep.wire.field_path import Origins
 from skep.wire.message.ack import STATUS, to_numbers, to_verdicts
 from skep.wire.message.push import PushItem, to_draft
 from skep.wire.message.transaction import (
@@ -27,22 +28,23 @@ class TransactionPlan:
     """Operations of the broker, and which of the wire's went into each."""
 
     operations: list[Operation] = field(default_factory=list)
-    pushes: dict[int, list[tuple[str, str, int, int]]] = field(default_factory=dict)
+    pushes: dict[int, list[tuple[FieldPath, str, int, int]]] = field(default_factory=dict)
     """Per operation of the wire its items: where each came, its queue, which push, which draft."""
     acks: dict[int, tuple[int, tuple[int, Offset] | None]] = field(default_factory=dict)
     """Per operation of the wire: which ack, and the message if it is about one."""
-    places: dict[str, str] = field(default_factory=dict)
-    """Where on the wire acks and extensions are, by their place among the operations here."""
+    origins: dict[FieldPath, FieldPath] = field(default_factory=dict)
+    """Where in the request acks and extensions came from."""
 
-    def all_places(self) -> dict[str, str]:
-        """Where on the wire is what the core names."""
-        places = dict(self.places)
+    def all_origins(self) -> Origins:
+        """Where in the request each of the broker's operations came from."""
+        origins = dict(self.origins)
         for items in self.pushes.values():
             for where, _, push, draft in items:
-                places[f"operations[{push}].drafts[{draft}]"] = where
-                places.setdefault(f"operations[{push}].queue", f"{where}.queue")
-                places.setdefault(f"operations[{push}].drafts", where.rpartition("[")[0])
-        return places
+                operation = ("operations", push)
+                origins[*operation, "drafts", draft] = where
+                origins.setdefault((*operation, "queue"), (*where, "queue"))
+                origins.setdefault((*operation, "drafts"), where[:-1])
+        return origins
 
 
 async def plan_pushes(operations: Sequence[WireOperation], *, most: int) -> TransactionPlan:
@@ -54,12 +56,15 @@ async def plan_pushes(operations: Sequence[WireOperation], *, most: int) -> Tran
         some = drafts.setdefault(item.queue, [])
         number = numbers.setdefault(item.queue, len(numbers))
         plan.pushes.setdefault(index, []).append((where, item.queue, number, len(some)))
-        some.append(to_draft(f"{where}.payload", item, most=most))
+        try:
+            some.append(to_draft("payload", item, most=most))
+        except Invalid as error:
+            raise error.within(*where) from None
     plan.operations += (Push(queue, some) for queue, some in drafts.items())
     return plan
 
 
-def _items(operations: Sequence[WireOperation]) -> Iterator[tuple[int, str, PushItem]]:
+def _items(operations: Sequence[WireOperation]) -> Iterator[tuple[int, FieldPath, PushItem]]:
     """All messages to push: the number of their operation, and where they came."""
     count = 0
     for index, operation in enumerate(operations):
@@ -76,18 +81,18 @@ async def add_acks(plan: TransactionPlan, broker: Broker, body: TransactionBody)
     await _plan_acks(plan, broker, body)
     for index, operation in enumerate(body.operations):
         if isinstance(operation, ExtendOperation):
-            plan.places[f"operations[{len(plan.operations)}]"] = f"operations[{index}]"
+            plan.origins["operations", len(plan.operations)] = ("operations", index)
             plan.operations.append(Extend(operation.lease_id, operation.seconds))
     return plan
 
 
-def items_of(index: int, operation: PushOperation) -> dict[str, PushItem]:
-    """The items of an operation by where they came: in a list, or in place of one."""
-    where = f"operations[{index}]"
+def items_of(index: int, operation: PushOperation) -> dict[FieldPath, PushItem]:
+    """The items of an operation by their paths: in a list, or in place of one."""
     if operation.items is not None:
-        return {f"{where}.items[{number}]": item for number, item in enumerate(operation.items)}
+        items = enumerate(operation.items)
+        return {("operations", index, "items", number): item for number, item in items}
     if operation.queue is None:
-        raise Invalid(f"{where}.items", "is required")
+        raise Invalid(f"operations[{index}].items", "is required")
     item = PushItem(
         queue=operation.queue,
         partition=operation.partition,
@@ -96,7 +101,7 @@ def items_of(index: int, operation: PushOperation) -> dict[str, PushItem]:
         transaction_id=operation.transaction_id,
         trace_id=operation.trace_id,
     )
-    return {where: item}
+    return {("operations", index): item}
 
 
 async def _plan_acks(plan: TransactionPlan, broker: Broker, body: TransactionBody) -> None:
@@ -113,14 +118,16 @@ async def _plan_acks(plan: TransactionPlan, broker: Broker, body: TransactionBod
             numbers[lease_id] = len(made)
             made.append(Ack(lease_id, verdicts[lease_id]))
         which, some = numbers[lease_id], verdicts[lease_id]
-        ack = f"operations[{pushes + which}].verdicts[{len(some)}]"
-        plan.places |= {ack: f"operations[{index}]", f"{ack}.offset": _id_of(index)}
+        ack = ("operations", pushes + which, "verdicts", len(some))
+        plan.origins[ack] = ("operations", index)
+        # The request names the message by its transaction id, not by its offset.
+        plan.origins[*ack, "offset"] = ("operations", index, "transactionId")
         number, offset = place
         some.append(Verdict(number, offset, STATUS[operation.status], operation.error or ""))
         plan.acks[index] = which, (number, offset)
     for index, operation in enumerate(body.operations):
         if isinstance(operation, SettleOperation):
-            plan.places[f"operations[{pushes + len(made)}]"] = f"operations[{index}]"
+            plan.origins["operations", pushes + len(made)] = ("operations", index)
             plan.acks[index] = len(made), None
             made.append(Ack(operation.lease_id, _verdicts(index, operation)))
     plan.operations += made
@@ -148,16 +155,11 @@ async def _find(broker: Broker, body: TransactionBody) -> dict[int, tuple[LeaseI
     return dict(sorted(found.items()))
 
 
-def _id_of(index: int) -> str:
-    """What names the message of an ack, whose offset nobody sent."""
-    return f"operations[{index}].transactionId"
-
-
 def _verdicts(index: int, operation: SettleOperation) -> list[Verdict] | None:
     try:
         return None if operation.verdicts is None else to_verdicts(operation.verdicts)
     except Invalid as error:
-        raise error.within(f"operations[{index}]") from None
+        raise error.within("operations", index) from None
 
 
 async def _lease_of(

@@ -9,7 +9,7 @@ import msgspec
 from skep.errors import Invalid
 from skep.model.address import partition_id, partition_of
 from skep.model.name import from_datetime
-from skep.model.stats import GroupLag, PartitionLag
+from skep.model.stats import GroupLag, LaneLag, PartitionLag
 from skep.wire.body import Body
 from skep.wire.pagination import Limit, Skip, in_utc
 from skep.wire.stats.counts import ManyLimit
@@ -65,8 +65,22 @@ class GroupPartition(Body, frozen=True, kw_only=True):
     lease_expires_at: datetime | None
 
 
+class GroupLane(Body, frozen=True, kw_only=True):
+    """The position of a reader group in one lane of a queue's journal."""
+
+    lane: int
+    position: int
+    head: int
+    lag: int
+    time_lag_seconds: float
+    oldest_at: datetime | None
+
+
 class GroupQueue(Body, frozen=True, kw_only=True):
+    """A group that pops has ``partitions``; a reader group has ``lanes``."""
+
     partitions: list[GroupPartition]
+    lanes: tuple[GroupLane, ...] = ()
 
 
 class LaggingQuery(Body, frozen=True, kw_only=True):
@@ -214,6 +228,17 @@ def to_group_partition(lag: PartitionLag, now: datetime) -> GroupPartition:
     )
 
 
+def to_group_lane(lag: LaneLag, now: datetime) -> GroupLane:
+    return GroupLane(
+        lane=lag.lane,
+        position=lag.position,
+        head=lag.head,
+        lag=lag.backlog,
+        time_lag_seconds=seconds_since(lag.oldest_at, now),
+        oldest_at=lag.oldest_at,
+    )
+
+
 def to_group_lag(row: GroupRow) -> GroupLag:
     """How far a group is, as the broker has it."""
     return GroupLag(
@@ -246,6 +271,16 @@ def to_partition_lag(partition: GroupPartition) -> PartitionLag:
         last_consumed_at=partition.last_consumed_at,
         messages_consumed=partition.total_consumed,
         batches_consumed=partition.batches_consumed,
+    )
+
+
+def to_lane_lag(lane: GroupLane) -> LaneLag:
+    return LaneLag(
+        lane=lane.lane,
+        position=lane.position,
+        head=lane.head,
+        backlog=lane.lag,
+        oldest_at=lane.oldest_at,
     )
 
 

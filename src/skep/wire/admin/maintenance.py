@@ -13,23 +13,20 @@ class SwitchBody(Body, frozen=True, kw_only=True):
 
 
 class BufferStats(Body, frozen=True, kw_only=True):
-    """What is laid aside while pushing is in maintenance. It is in the store like all else."""
+    """Messages buffered in the store until push maintenance ends."""
 
     pending_count: int
-    failed_count: int = 0
-    db_healthy: bool = True
 
 
-class MaintenanceAnswer(Body, frozen=True, kw_only=True):
+class MaintenanceResponse(Body, frozen=True, kw_only=True):
     maintenance_mode: bool
     pop_maintenance_mode: bool
     buffered_messages: int
-    buffer_healthy: bool = True
     buffer_stats: BufferStats
     message: str
 
 
-def to_maintenance_state(answer: MaintenanceAnswer) -> MaintenanceState:
+def to_maintenance_state(answer: MaintenanceResponse) -> MaintenanceState:
     return MaintenanceState(
         pushing=answer.maintenance_mode,
         popping=answer.pop_maintenance_mode,
@@ -43,7 +40,7 @@ class BackupBody(Body, frozen=True, kw_only=True):
     path: Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
 
 
-class BackupAnswer(Body, frozen=True, kw_only=True):
+class BackupResponse(Body, frozen=True, kw_only=True):
     """Where the backup is, on the server."""
 
     path: str

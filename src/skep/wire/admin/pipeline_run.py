@@ -10,7 +10,7 @@ from skep.wire.body import Body
 from skep.wire.pagination import Limit, Skip
 
 
-class _Told(Body, frozen=True, kw_only=True):
+class _PipelineFields(Body, frozen=True, kw_only=True):
     pipeline: str
     queues: tuple[str, ...] = ()
     target: str = ""
@@ -22,13 +22,13 @@ class _Told(Body, frozen=True, kw_only=True):
     error: str | None = None
 
 
-class PipelineBody(_Told, frozen=True, kw_only=True):
+class PipelineBody(_PipelineFields, frozen=True, kw_only=True):
     """A run as its host sees it. That it was interrupted others find out."""
 
     state: Literal["running", "done", "stopped", "failed"]
 
 
-class PipelineRow(_Told, frozen=True, kw_only=True):
+class PipelineRow(_PipelineFields, frozen=True, kw_only=True):
     """A run, and when the server last heard of it."""
 
     id: str

@@ -86,7 +86,7 @@ def to_options(options: WireOptions) -> dict[str, Any]:
     try:
         options_from(values)
     except Invalid as error:
-        raise Invalid(f"options.{_ON_THE_WIRE[error.field]}", error.reason) from None
+        raise error.within("options") from None
     return values
 
 
@@ -135,6 +135,3 @@ def from_configuration(
         task=check_label("task", task),
         options=from_options(options_from(options)),
     )
-
-
-_ON_THE_WIRE = {field.name: field.encode_name for field in msgspec.structs.fields(WireOptions)}

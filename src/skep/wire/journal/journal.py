@@ -8,11 +8,11 @@ from skep.model.journal import Position, Range
 from skep.wire.body import LIST, Body
 
 
-class _Asked(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _StrictBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is not known is refused: its sender and we would mean different things."""
 
 
-class HeadsBody(_Asked, frozen=True, kw_only=True):
+class HeadsBody(_StrictBody, frozen=True, kw_only=True):
     """Queues by name or by a pattern of their names; limits are those of the next batch.
 
     ``at`` is in milliseconds since 1970.
@@ -27,7 +27,7 @@ class HeadsBody(_Asked, frozen=True, kw_only=True):
     max_bytes: int | None = None
 
 
-class HeadsAnswer(Body, frozen=True, kw_only=True):
+class HeadsResponse(Body, frozen=True, kw_only=True):
     """How far the queues go, from where on they are kept, and where the next batch ends.
 
     ``at`` is where the messages begin that were pushed at the time that was asked about.
@@ -55,7 +55,7 @@ Column = Literal[
 ]
 
 
-class ReadBody(_Asked, frozen=True, kw_only=True):
+class ReadBody(_StrictBody, frozen=True, kw_only=True):
     """Ranges of lanes, and what of them is wanted."""
 
     queue: str
@@ -71,14 +71,14 @@ class ReadBody(_Asked, frozen=True, kw_only=True):
     payload: Literal["text", "binary"] = "text"
 
 
-class StartAt(_Asked, frozen=True, kw_only=True):
+class StartAt(_StrictBody, frozen=True, kw_only=True):
     """Milliseconds since 1970, and what to do if everything is older."""
 
     at: int
     otherwise: Literal["error", "latest"] = "error"
 
 
-class BeginBody(_Asked, frozen=True, kw_only=True):
+class BeginBody(_StrictBody, frozen=True, kw_only=True):
     """Where to begin: ``earliest``, ``latest``, ``group``, a position, or a time."""
 
     queues: Annotated[tuple[str, ...], LIST] | None = None
@@ -86,21 +86,21 @@ class BeginBody(_Asked, frozen=True, kw_only=True):
     start: msgspec.Raw
 
 
-class BeginAnswer(Body, frozen=True, kw_only=True):
+class BeginResponse(Body, frozen=True, kw_only=True):
     """``pinned`` if it was decided now."""
 
     position: Position
     pinned: bool
 
 
-class MoveBody(_Asked, frozen=True, kw_only=True):
+class MoveBody(_StrictBody, frozen=True, kw_only=True):
     """How far a group is; with ``stay`` it is shown where it was."""
 
     position: Position
     stay: bool = False
 
 
-class ReaderAnswer(Body, frozen=True, kw_only=True):
+class ReaderResponse(Body, frozen=True, kw_only=True):
     """How far a group is in the journal, and how many messages lie behind it."""
 
     group: str

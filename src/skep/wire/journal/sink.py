@@ -21,7 +21,7 @@ class StageQuery(Body, frozen=True, kw_only=True):
     queue: str | None = None
 
 
-class StageAnswer(Body, frozen=True, kw_only=True):
+class StageResponse(Body, frozen=True, kw_only=True):
     rows: int
 
 
@@ -43,14 +43,14 @@ class CommitBody(Body, frozen=True, kw_only=True):
     stages: Annotated[list[StageItem], msgspec.Meta(max_length=MAX_STAGES)]
 
 
-class CommitAnswer(Body, frozen=True, kw_only=True):
+class CommitResponse(Body, frozen=True, kw_only=True):
     """``duplicate`` if the version was published before, and nothing was published now."""
 
     duplicate: bool
     rows: int
 
 
-class AppAnswer(Body, frozen=True, kw_only=True):
+class AppResponse(Body, frozen=True, kw_only=True):
     """``version`` is the last that was committed; after a reset, the one that was forgotten."""
 
     app: str
@@ -61,5 +61,5 @@ def to_stages(body: CommitBody) -> list[Stage]:
     return [Stage(stage=each.stage, chunks=each.chunks, rows=each.rows) for each in body.stages]
 
 
-def from_published(published: Published) -> CommitAnswer:
-    return CommitAnswer(duplicate=published.duplicate, rows=published.rows)
+def from_published(published: Published) -> CommitResponse:
+    return CommitResponse(duplicate=published.duplicate, rows=published.rows)

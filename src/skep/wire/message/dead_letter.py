@@ -20,7 +20,7 @@ Number = Annotated[int, msgspec.Meta(ge=0, le=MAX_NUMBER)]
 MAX_NUMBERS = 1000
 
 
-class LettersQuery(Body, frozen=True, kw_only=True):
+class DeadLettersQuery(Body, frozen=True, kw_only=True):
     """``before`` is the ``next`` of the page before: it costs the same however far one goes."""
 
     queue: str | None = None
@@ -33,7 +33,7 @@ class LettersQuery(Body, frozen=True, kw_only=True):
     offset: Skip = 0
 
 
-class WireLetter(Body, frozen=True, kw_only=True):
+class WireDeadLetter(Body, frozen=True, kw_only=True):
     """A message that a group gave up. Only principals that may read payloads get ``data``, and
     ``errorMessage``, which may quote it."""
 
@@ -59,13 +59,13 @@ class WireLetter(Body, frozen=True, kw_only=True):
 class DeadLetterPage(Body, frozen=True, kw_only=True):
     """Newest first; ``total`` counts the letters of all pages."""
 
-    messages: list[WireLetter]
+    messages: list[WireDeadLetter]
     total: int
     next: int | None
     pagination: Pagination
 
 
-class LetterChoice(Body, frozen=True, kw_only=True):
+class DeadLetterSelection(Body, frozen=True, kw_only=True):
     """Which dead letters of a queue: some by number, those of a group or a partition, or all."""
 
     numbers: Annotated[list[Number], msgspec.Meta(max_length=MAX_NUMBERS)] | None = None
@@ -74,7 +74,7 @@ class LetterChoice(Body, frozen=True, kw_only=True):
     all: bool = False
 
 
-class LetterChoiceQuery(Body, frozen=True, kw_only=True):
+class DeadLetterSelectionQuery(Body, frozen=True, kw_only=True):
     """As the body for sending back; ``numbers`` with commas between them."""
 
     numbers: str | None = None
@@ -83,7 +83,7 @@ class LetterChoiceQuery(Body, frozen=True, kw_only=True):
     all: bool = False
 
 
-class ReplayedLetter(Body, frozen=True, kw_only=True):
+class ReplayedMessage(Body, frozen=True, kw_only=True):
     """Where a dead letter is now: at the end of its partition."""
 
     message_id: UUID
@@ -97,18 +97,18 @@ class Replayed(Body, frozen=True, kw_only=True):
     success: bool = True
     queue: str
     replayed: int
-    messages: list[ReplayedLetter] = msgspec.field(default_factory=list)
+    messages: list[ReplayedMessage] = msgspec.field(default_factory=list)
 
 
-class DeletedLetters(Body, frozen=True, kw_only=True):
+class DeletedDeadLetters(Body, frozen=True, kw_only=True):
     success: bool = True
     queue: str
     deleted: int
 
 
-def to_letter(letter: FailedMessage, *, with_data: bool) -> WireLetter:
+def to_wire_dead_letter(letter: FailedMessage, *, with_data: bool) -> WireDeadLetter:
     data, encoding = to_wire(letter.payload) if with_data else (msgspec.UNSET, msgspec.UNSET)
-    return WireLetter(
+    return WireDeadLetter(
         number=letter.number,
         id=letter.message_id,
         transaction_id=letter.transaction_id,
@@ -129,7 +129,7 @@ def to_letter(letter: FailedMessage, *, with_data: bool) -> WireLetter:
     )
 
 
-def to_failed_message(letter: WireLetter) -> FailedMessage:
+def to_failed_message(letter: WireDeadLetter) -> FailedMessage:
     if (
         isinstance(letter.data, msgspec.UnsetType)
         or isinstance(letter.encoding, msgspec.UnsetType)
@@ -154,19 +154,19 @@ def to_failed_message(letter: WireLetter) -> FailedMessage:
     )
 
 
-def to_replayed(receipt: Receipt) -> ReplayedLetter:
-    return ReplayedLetter(
+def to_replayed(receipt: Receipt) -> ReplayedMessage:
+    return ReplayedMessage(
         message_id=receipt.id, partition=receipt.partition, transaction_id=receipt.transaction_id
     )
 
 
-def to_receipt(letter: ReplayedLetter) -> Receipt:
+def to_receipt(letter: ReplayedMessage) -> Receipt:
     place = address_of(letter.message_id)
     return Receipt(letter.partition, *place, False, letter.transaction_id)
 
 
-def to_choice(query: LetterChoiceQuery) -> LetterChoice:
-    return LetterChoice(
+def to_selection(query: DeadLetterSelectionQuery) -> DeadLetterSelection:
+    return DeadLetterSelection(
         numbers=None if query.numbers is None else _numbers(query.numbers),
         consumer_group=query.consumer_group,
         partition=query.partition,
@@ -174,7 +174,7 @@ def to_choice(query: LetterChoiceQuery) -> LetterChoice:
     )
 
 
-def check_choice(choice: LetterChoice) -> LetterChoice:
+def check_selection(choice: DeadLetterSelection) -> DeadLetterSelection:
     """Refuse what says nothing, and so might mean everything, or says two things."""
     by_filter = bool(choice.consumer_group or choice.partition)
     if choice.numbers is not None and (by_filter or choice.all):

@@ -145,7 +145,7 @@ class Retried(Body, frozen=True, kw_only=True):
     offset: int
 
 
-class MovedToLetters(Body, frozen=True, kw_only=True):
+class MovedToDeadLetters(Body, frozen=True, kw_only=True):
     success: bool = True
     moved_to_dlq: bool = msgspec.field(default=True, name="movedToDLQ")
     transaction_id: str

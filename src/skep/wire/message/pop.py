@@ -51,7 +51,7 @@ class Popped(Body, frozen=True, kw_only=True):
     consumer_group: str
 
 
-class PopAnswer(Body, frozen=True, kw_only=True):
+class PopResponse(Body, frozen=True, kw_only=True):
     """``partition`` and ``partitionId`` are those of the first message."""
 
     success: bool = True
@@ -67,7 +67,7 @@ class PopAnswer(Body, frozen=True, kw_only=True):
     messages: list[Popped]
 
 
-class PausedAnswer(Body, frozen=True, kw_only=True):
+class PausedResponse(Body, frozen=True, kw_only=True):
     """What a pop gets while popping is in maintenance."""
 
     messages: tuple[Popped, ...] = ()
@@ -102,11 +102,11 @@ def to_query(request: PopRequest) -> dict[str, str]:
     return {name: str(value) for name, value in parameters.items() if value is not None}
 
 
-def to_answer(delivery: Delivery) -> PopAnswer:
+def to_pop_response(delivery: Delivery) -> PopResponse:
     lease_id = delivery.lease_id or ""
     ids = {number: partition_text(number) for number in partitions_of(delivery)}
     first = delivery.messages[0]
-    return PopAnswer(
+    return PopResponse(
         queue=first.queue,
         partition=first.partition,
         partition_id=ids[first.partition_number],

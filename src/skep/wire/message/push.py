@@ -78,20 +78,24 @@ def to_drafts(items: Sequence[PushItem], *, most: int) -> list[Draft]:
     try:
         drafts.extend(to_draft("payload", item, most=most) for item in items)
     except Invalid as error:
-        raise error.moved({"payload": f"items[{len(drafts)}].payload"}) from None
+        raise error.within("items", len(drafts)) from None
     return drafts
 
 
-def to_answer(queue: str, items: Sequence[PushItem], receipts: Sequence[Receipt]) -> list[Pushed]:
+def to_push_response(
+    queue: str, items: Sequence[PushItem], receipts: Sequence[Receipt]
+) -> list[Pushed]:
     if isinstance(receipts, Receipts):
-        return _to_answer_of_one(queue, items, receipts)
+        return _to_response_for_one_partition(queue, items, receipts)
     return [
         to_pushed(index, queue, item, receipt)
         for index, (item, receipt) in enumerate(zip(items, receipts, strict=True))
     ]
 
 
-def _to_answer_of_one(queue: str, items: Sequence[PushItem], receipts: Receipts) -> list[Pushed]:
+def _to_response_for_one_partition(
+    queue: str, items: Sequence[PushItem], receipts: Receipts
+) -> list[Pushed]:
     """The same for one partition, without a receipt for each message: half of the time."""
     places = receipts.places
     partition, duplicates = partition_text(places.partition), places.duplicates

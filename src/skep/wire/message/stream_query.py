@@ -47,7 +47,7 @@ class StateRow(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
 
 
-class StateAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class StateResponse(msgspec.Struct, frozen=True, kw_only=True):
     success: bool = True
     rows: list[StateRow]
 
@@ -85,7 +85,7 @@ class CycleAckResult(msgspec.Struct, frozen=True, kw_only=True):
     dlq: bool
 
 
-class CycleAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class CycleResponse(msgspec.Struct, frozen=True, kw_only=True):
     """``success`` is false if nothing was done; ``error`` then says why."""
 
     success: bool

@@ -91,7 +91,7 @@ class OperationResult(Body, frozen=True, kw_only=True, omit_defaults=True):
     """What a settle operation did; a repetition does not know it."""
 
 
-class TransactionAnswer(Body, frozen=True, kw_only=True, omit_defaults=True):
+class TransactionResponse(Body, frozen=True, kw_only=True, omit_defaults=True):
     """``success`` is false if nothing was done; ``error`` says why, ``problem`` for programs."""
 
     transaction_id: UUID
@@ -107,13 +107,15 @@ def from_operations(operations: Sequence[Operation]) -> list[WireOperation]:
         raise Invalid("operations", "must be a sequence that is not empty")
     made: list[WireOperation] = []
     for index, operation in enumerate(operations):
-        where = f"operations[{index}]"
         if not isinstance(operation, Push | Ack | Extend):
-            raise Invalid(where, f"must be Push, Ack or Extend, not {type(operation).__name__}")
+            raise Invalid(
+                f"operations[{index}]",
+                f"must be Push, Ack or Extend, not {type(operation).__name__}",
+            )
         try:
             made.append(_wire_operation(operation))
         except Invalid as error:
-            raise error.within(where) from None
+            raise error.within("operations", index) from None
     return made
 
 
@@ -126,7 +128,7 @@ def _wire_operation(operation: Push | Ack | Extend) -> WireOperation:
     return ExtendOperation(lease_id=operation.lease_id, seconds=operation.seconds)
 
 
-def to_transaction(operations: Sequence[Operation], answer: TransactionAnswer) -> Transaction:
+def to_transaction(operations: Sequence[Operation], answer: TransactionResponse) -> Transaction:
     results = iter(answer.results)
     receipts: list[Sequence[Receipt]] = []
     settlements: list[Settlement] = []

@@ -118,8 +118,13 @@ class WorkerMetrics(Body, frozen=True, kw_only=True):
 
 
 class PostgresStats(Body, frozen=True, kw_only=True):
-    """What PostgreSQL says of itself; nothing where there is none."""
+    """Queen's shape without content: this server collects no statistics of PostgreSQL.
 
+    ``collected`` is always false, and the lists are always empty.
+    """
+
+    collected: Literal[False] = False
+    reason: str = "not collected by this server; query the pg_stat views of the database"
     database_cache: tuple[()] = ()
     table_cache: tuple[()] = ()
     index_cache: tuple[()] = ()
@@ -155,7 +160,7 @@ class LagBucket(Body, frozen=True, kw_only=True):
     max_lag_ms: float
 
 
-class GroupBehind(Body, frozen=True, kw_only=True):
+class GroupPending(Body, frozen=True, kw_only=True):
     """How far a group is behind in a queue now."""
 
     queue: str
@@ -170,7 +175,7 @@ class QueueLag(Body, frozen=True, kw_only=True):
     time_range: TimeRange
     bucket_minutes: int
     series: list[LagBucket]
-    queues: list[GroupBehind]
+    queues: list[GroupPending]
 
 
 class LatenciesQuery(WindowQuery, frozen=True, kw_only=True):

@@ -38,14 +38,6 @@ class Rate(Body, frozen=True, kw_only=True):
     rate: float
 
 
-class Pool(Body, frozen=True, kw_only=True):
-    """Connections to a database server; 0 where there is none."""
-
-    pool_size: int = 0
-    idle_connections: int = 0
-    waiting_requests: int = 0
-
-
 class Cpu(Body, frozen=True, kw_only=True):
     """Seconds of a processor so far."""
 
@@ -60,13 +52,12 @@ class Memory(Body, frozen=True, kw_only=True):
     peak_rss: int
 
 
-class MetricsAnswer(Body, frozen=True, kw_only=True):
+class MetricsResponse(Body, frozen=True, kw_only=True):
     """``messages`` are those that were pushed or popped."""
 
     uptime: float
     requests: Rate
     messages: Rate
-    database: Pool = Pool()
     memory: Memory
     cpu: Cpu
 

@@ -144,7 +144,7 @@ class Throughput(Body, frozen=True, kw_only=True):
 
 
 class ResourceOverview(Body, frozen=True, kw_only=True):
-    """``statsAge`` is 0: the numbers are those of this moment."""
+    """Totals over all visible queues at ``timestamp``."""
 
     queues: int
     partitions: int
@@ -154,7 +154,6 @@ class ResourceOverview(Body, frozen=True, kw_only=True):
     lag: LagSpread
     throughput: Throughput
     timestamp: datetime
-    stats_age: int = 0
 
 
 class DepthQuery(Body, frozen=True, kw_only=True):
@@ -167,14 +166,13 @@ class PartitionDepth(Body, frozen=True, kw_only=True):
     pending: int
 
 
-class DepthAnswer(Body, frozen=True, kw_only=True):
+class DepthResponse(Body, frozen=True, kw_only=True):
     """What a group has before it. Only partitions with something pending are named."""
 
     queue: str
     group: str
     pending: int
     partitions_pending: int
-    conflation: bool = False
     effective_pending: int
     partitions: list[PartitionDepth]
 

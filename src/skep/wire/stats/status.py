@@ -33,7 +33,7 @@ class ErrorRow(Body, frozen=True, kw_only=True):
     count: int
 
 
-class StatusLetters(Body, frozen=True, kw_only=True):
+class StatusDeadLetters(Body, frozen=True, kw_only=True):
     """``topErrors`` and ``affectedPartitions`` are those of the newest letters of each queue, ten
     thousand of them at most."""
 
@@ -66,23 +66,17 @@ class StatusResponse(Body, frozen=True, kw_only=True):
     queues: list[StatusQueue]
     messages: StatusMessages
     leases: StatusLeases
-    dead_letter_queue: StatusLetters
+    dead_letter_queue: StatusDeadLetters
     workers: list[Worker]
     errors: StatusErrors
-    stats_age: int = 0
-
-
-class FailedFiles(Body, frozen=True, kw_only=True):
-    count: int = 0
 
 
 class Buffers(Body, frozen=True, kw_only=True):
-    """Pushes that lie aside, durably, and will be delivered when maintenance ends."""
+    """``pendingCount`` is how many messages are buffered until push maintenance ends;
+    ``dbHealthy`` is whether the store accepts writes."""
 
-    pending_count: int = 0
-    failed_count: int = 0
+    pending_count: int
     db_healthy: bool
-    failed_files: FailedFiles = FailedFiles()
 
 
 class Refreshed(Body, frozen=True, kw_only=True):
@@ -125,12 +119,14 @@ def to_leases(leases: LeaseCounts) -> StatusLeases:
     )
 
 
-def to_letters(total: int, errors: ErrorCounts, *, with_errors: bool) -> StatusLetters:
+def to_status_dead_letters(
+    total: int, errors: ErrorCounts, *, with_errors: bool
+) -> StatusDeadLetters:
     rows = [
         ErrorRow(error=error if with_errors else None, count=count)
         for error, count in errors.reasons
     ]
-    return StatusLetters(
+    return StatusDeadLetters(
         total_messages=total,
         affected_partitions=errors.partitions,
         top_errors=rows,
