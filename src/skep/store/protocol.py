@@ -69,11 +69,18 @@ class Store(Protocol):
     * it raises only what is in ``skep.errors``.
     """
 
-    clock: Clock
-    shared: bool
-    """Whether other servers may use it at the same time: then there is news of them."""
-    lane: int
-    """The track of the journal that this process commits through."""
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def shared(self) -> bool:
+        """Whether other servers may use it at the same time: then there is news of them."""
+        ...
+
+    @property
+    def lane(self) -> int:
+        """The track of the journal that this process commits through."""
+        ...
 
     @property
     def failure(self) -> str | None:

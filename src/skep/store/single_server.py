@@ -1,34 +1,28 @@
-"""What a store says of others if it has no others: one process, one lane, no news, no outbox."""
+"""The roles of a store that one process has to itself: no peers, one lane, no outbox."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 from skep.model.outbox import Enqueued
 from skep.model.peer_event import News
-from skep.store.protocol import Gauge
+
+LANE = 0
+"""The only lane."""
 
 
 class SingleServer:
-    shared = False
-    lane = 0
-    history = ""
-    failure: str | None = None
+    """Peer events and the outbox of a store without peers: there are none of either."""
 
     async def accept_history(self, history: str) -> None:
-        """There is only one."""
-
-    def gauges(self) -> Sequence[Gauge]:
-        return ()
-
-    has_peers = False
+        """Do nothing: such a store has one timeline."""
 
     async def begin_news(self) -> None:
-        """There are no other servers."""
+        """Do nothing: no peer publishes anything."""
 
     async def news(self) -> list[News] | None:
         return []
 
     def heard(self, news: Iterable[News]) -> None:
-        """There are no other servers."""
+        """Do nothing: no peer publishes anything."""
 
     async def take_duty(self, name: str, seconds: float) -> bool:
         return True
@@ -39,7 +33,7 @@ class SingleServer:
         return []
 
     async def refuse_enqueued(self, number: int, reason: str) -> None:
-        """There is none that could be refused."""
+        """Do nothing: ``enqueued`` returned no row."""
 
     def is_enqueued(self, number: int) -> bool:
         return False
