@@ -6,24 +6,26 @@ import asyncpg
 
 from skep.model.outbox import Enqueued
 from skep.store.postgres.nul_text import to_text
-from skep.store.postgres.session import Opening
+from skep.store.postgres.session import PostgresSession
 from skep.store.postgres.sql import QUERIES
 
 
-class OutboxRows(Opening):
+class OutboxTable:
+    def __init__(self, session: PostgresSession) -> None:
+        self._session = session
+
     async def enqueued(
         self, *, limit: int, size: int, payload_bytes: int, without: Collection[str] = ()
     ) -> list[Enqueued]:
-        database = await self._db()
-        found = await database.fetch("read_outbox", list(without), limit, size, payload_bytes)
+        found = await self._session.fetch("read_outbox", list(without), limit, size, payload_bytes)
         return [
             Enqueued(
-                number=row[0],
-                queue=row[1],
-                partition=row[2],
-                transaction_id=row[3],
-                size=row[4],
-                payload=row[5],
+                number=row["number"],
+                queue=row["queue"],
+                partition=row["partition"],
+                transaction_id=row["transaction_id"],
+                size=row["size"],
+                payload=row["payload"],
             )
             for row in found
         ]
@@ -32,4 +34,4 @@ class OutboxRows(Opening):
         async def work(connection: asyncpg.Connection) -> None:
             await connection.execute(QUERIES["refuse_outbox"], number, to_text(reason))
 
-        await (await self._db()).write(work)
+        await self._session.write(work)
