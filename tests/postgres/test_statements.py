@@ -35,7 +35,7 @@ HOT: dict[str, tuple[Any, ...]] = {
         *([1], [0], ["maintenance"], [b"h"], b""),
     ),
     "publish_event": (0, NOBODY, b""),
-    "news": ([0, 1], [99_000, 0], NOBODY, False),
+    "peer_events": ([0, 1], [99_000, 0], NOBODY, False),
     "queue_versions": ([1],),
     "entry_versions": (["maintenance"], [b"h"]),
     "pushed": ([1],),

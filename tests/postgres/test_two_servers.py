@@ -359,9 +359,9 @@ async def test_a_server_that_slept_too_long_reads_everything_again(
 async def test_one_server_at_a_time_sweeps(url: str, store: PostgresStore) -> None:
     second = PostgresStore(url)
 
-    first_takes = await store.take_duty("sweep", 60)
-    second_takes = await second.take_duty("sweep", 60)
-    first_keeps = await store.take_duty("sweep", 60)
+    first_takes = await store.acquire_leadership("sweep", 60)
+    second_takes = await second.acquire_leadership("sweep", 60)
+    first_keeps = await store.acquire_leadership("sweep", 60)
 
     assert (first_takes, second_takes, first_keeps) == (True, False, True)
     await second.close()

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Iterable
 
-from skep.model.outbox import Enqueued
-from skep.model.peer_event import News
+from skep.model.outbox import OutboxRow
+from skep.model.peer_event import PeerEvent
 
 LANE = 0
 """The only lane."""
@@ -12,28 +12,28 @@ LANE = 0
 class SingleServer:
     """Peer events and the outbox of a store without peers: there are none of either."""
 
-    async def accept_history(self, history: str) -> None:
+    async def accept_timeline(self, timeline: str) -> None:
         """Do nothing: such a store has one timeline."""
 
-    async def begin_news(self) -> None:
+    async def start_peer_events(self) -> None:
         """Do nothing: no peer publishes anything."""
 
-    async def news(self) -> list[News] | None:
+    async def peer_events(self) -> list[PeerEvent] | None:
         return []
 
-    def heard(self, news: Iterable[News]) -> None:
+    def mark_applied(self, events: Iterable[PeerEvent]) -> None:
         """Do nothing: no peer publishes anything."""
 
-    async def take_duty(self, name: str, seconds: float) -> bool:
+    async def acquire_leadership(self, name: str, seconds: float) -> bool:
         return True
 
-    async def enqueued(
+    async def outbox_rows(
         self, *, limit: int, size: int, payload_bytes: int, without: Collection[str] = ()
-    ) -> list[Enqueued]:
+    ) -> list[OutboxRow]:
         return []
 
-    async def refuse_enqueued(self, number: int, reason: str) -> None:
-        """Do nothing: ``enqueued`` returned no row."""
+    async def reject_outbox_row(self, number: int, reason: str) -> None:
+        """Do nothing: ``outbox_rows`` returned no row."""
 
     def is_enqueued(self, number: int) -> bool:
         return False

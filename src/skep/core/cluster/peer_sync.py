@@ -19,7 +19,12 @@ from skep.core.state.catalogue import Catalogue
 from skep.model.change import Change, Commit, Gone, QueueVersion, Reconfigured, Stale
 from skep.model.consumer import Revision
 from skep.model.name import SECOND, Instant
-from skep.model.peer_event import ConsumerUpdated, Cut, Grown, Happened
+from skep.model.peer_event import (
+    CommitEffects,
+    ConsumerUpdated,
+    PartitionAppended,
+    PartitionTruncated,
+)
 from skep.store.protocol import Store
 
 _SET_BACK = SECOND
@@ -42,7 +47,7 @@ class PeerSync:
         self._store = store
         self._catalogue = catalogue
         self._renewing = StateReloader(store, catalogue)
-        self._history = ""
+        self._timeline = ""
         self._looking = catalogue.loading
         self._next: asyncio.Task[None] | None = None
         self._repeating = PeriodicTask(self._keep_up, "nothing is heard of the other servers", _log)
@@ -56,8 +61,8 @@ class PeerSync:
 
     async def begin(self) -> None:
         """From here on news count: to be called before anything is loaded."""
-        await self._store.begin_news()
-        self._history = self._store.history
+        await self._store.start_peer_events()
+        self._timeline = self._store.timeline
 
     def start(self, interval: float) -> None:
         if self._store.shared:
@@ -176,32 +181,32 @@ class PeerSync:
             self._latest = now
         self._latest = max(self._latest, now)
 
-    async def _begin_anew(self, history: str) -> None:
+    async def _begin_anew(self, timeline: str) -> None:
         """Nothing that was known counts: not even versions, which may have been given again."""
         _log.warning("PostgreSQL failover detected; reloading all state")
-        await self._store.begin_news()
+        await self._store.start_peer_events()
         await self._catalogue.reload()
-        await self._store.accept_history(history)
-        self._history = history
+        await self._store.accept_timeline(timeline)
+        self._timeline = timeline
 
     async def _look(self) -> None:
         async with self._looking:
             self._next = None
-            if self._store.history != self._history:
-                await self._begin_anew(self._store.history)
-            news = await self._store.news()
+            if self._store.timeline != self._timeline:
+                await self._begin_anew(self._store.timeline)
+            news = await self._store.peer_events()
             if news is None:
                 await self._start_over()
                 return
-            await self._hear([each.happened for each in news])
-            self._store.heard(news)
+            await self._hear([each.effects for each in news])
+            self._store.mark_applied(news)
             for queue in list(self._catalogue.outdated):
                 await self._renewing.renew(queue)
                 self._catalogue.outdated.discard(queue)
 
     async def _start_over(self) -> None:
         _log.warning("missed events of other servers; reloading all queues")
-        await self._store.begin_news()
+        await self._store.start_peer_events()
         await self._renewing.renew_all()
         # Deletions of single messages and changes of dead letters are among what was missed.
         self._catalogue.cache.clear()
@@ -210,11 +215,11 @@ class PeerSync:
         for call in self._spaces.values():
             await call()
 
-    async def _hear(self, news: list[Happened]) -> None:
+    async def _hear(self, news: list[CommitEffects]) -> None:
         """First what there is, then what became of it: one lane may tell of what another made."""
         for queue in {number for each in news for number in each.queues}:
             await self._renewing.look_at(queue)
-        for partition in [partition for each in news for partition in each.born]:
+        for partition in [partition for each in news for partition in each.created]:
             await self._renewing.add(partition)
         await self._load_leased(news)
         for each in news:
@@ -223,32 +228,32 @@ class PeerSync:
             if space in self._spaces:
                 await self._spaces[space]()
 
-    async def _load_leased(self, news: list[Happened]) -> None:
+    async def _load_leased(self, news: list[CommitEffects]) -> None:
         """Load the partitions that others have leased, so that their leases are known here.
 
         The rest of a queue that is being loaded comes page by page, and may take its time.
         """
         leased: dict[int, set[int]] = {}
-        for moved in (moved for each in news for moved in each.moved if moved.state.lease):
+        for moved in (moved for each in news for moved in each.consumers if moved.state.lease):
             leased.setdefault(moved.queue, set()).add(moved.partition)
         for number, partitions in leased.items():
             queue = self._catalogue.by_number.get(number)
             if queue is not None and not queue.loaded:
                 await self._catalogue.load_unknown(queue, partitions)
 
-    async def _apply(self, happened: Happened) -> None:
-        for grown in happened.grown:
+    async def _apply(self, effects: CommitEffects) -> None:
+        for grown in effects.appended:
             self._grow(grown)
-        for cut in happened.cut:
+        for cut in effects.truncated:
             self._cut(cut)
-        for moved in happened.moved:
+        for moved in effects.consumers:
             await self._move(moved)
-        for partition in happened.blanked:
+        for partition in effects.redacted:
             self._catalogue.cache.drop(partition)
-        for queue in happened.letters:
+        for queue in effects.dead_letters:
             self._forget_letters(queue)
 
-    def _grow(self, grown: Grown) -> None:
+    def _grow(self, grown: PartitionAppended) -> None:
         partition = self._catalogue.partitions.get(grown.partition)
         if partition is None:
             self._catalogue.miss(grown.partition)
@@ -256,7 +261,7 @@ class PeerSync:
             partition.grow(grown.end, grown.newest_at, start=grown.start)
             self._catalogue.refresh_grown(partition)
 
-    def _cut(self, cut: Cut) -> None:
+    def _cut(self, cut: PartitionTruncated) -> None:
         partition = self._catalogue.partitions.get(cut.partition)
         if partition is None:
             self._catalogue.miss(cut.partition)

@@ -11,11 +11,11 @@ from skep.core.state.catalogue import Catalogue
 from skep.core.state.loader import PAGE
 from skep.core.state.queue_state import GroupState, QueueState
 from skep.model.queue import Partition, Subscription
-from skep.store.protocol import Store
+from skep.store.protocol import CatalogueStore
 
 
 class StateReloader:
-    def __init__(self, store: Store, catalogue: Catalogue) -> None:
+    def __init__(self, store: CatalogueStore, catalogue: Catalogue) -> None:
         self._store = store
         self._catalogue = catalogue
 

@@ -13,12 +13,16 @@ from skep.model import ranges
 from skep.model.address import address_of
 from skep.model.name import LeaseId, Offset
 from skep.model.segment import Segment
-from skep.store.protocol import Store
+from skep.store.protocol import LogStore
 
 
 class HeldMessages:
     def __init__(
-        self, store: Store, catalogue: Catalogue, peer_sync: PeerSync, segment_reader: SegmentReader
+        self,
+        store: LogStore,
+        catalogue: Catalogue,
+        peer_sync: PeerSync,
+        segment_reader: SegmentReader,
     ) -> None:
         self._store = store
         self._catalogue = catalogue

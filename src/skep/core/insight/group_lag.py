@@ -21,7 +21,7 @@ from skep.core.visibility import QueueFilter
 from skep.errors import NotFound
 from skep.model.name import QUEUE_MODE, RESERVED, SECOND, Instant, Offset, check_text, to_datetime
 from skep.model.stats import GroupLag, PartitionLag
-from skep.store.protocol import Store
+from skep.store.protocol import LogStore
 
 _READS = 100
 """Partitions that are read to say how old a group's oldest message is."""
@@ -48,7 +48,7 @@ class LaggingPlace(msgspec.Struct, frozen=True, kw_only=True):
 class GroupLagReader:
     def __init__(
         self,
-        store: Store,
+        store: LogStore,
         catalogue: Catalogue,
         peer_sync: PeerSync,
         totals_updater: TotalsUpdater,

@@ -12,11 +12,11 @@ from skep.model.dead_letter import DeadLetter
 from skep.model.message import Message
 from skep.model.name import Offset, to_datetime
 from skep.model.segment import DELETED, ENCRYPTED, Columns, Segment
-from skep.store.protocol import Store
+from skep.store.protocol import LogStore
 
 
 class SegmentReader:
-    def __init__(self, store: Store, catalogue: Catalogue, keys: KeyRing) -> None:
+    def __init__(self, store: LogStore, catalogue: Catalogue, keys: KeyRing) -> None:
         self._store = store
         self._catalogue = catalogue
         self._keys = keys

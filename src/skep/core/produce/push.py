@@ -33,7 +33,7 @@ from skep.model.change import (
 from skep.model.message import Draft, Receipt, Receipts
 from skep.model.name import check_name, check_queue_name, check_transaction_id
 from skep.model.segment import ENCRYPTED, Columns
-from skep.store.protocol import Store
+from skep.store.protocol import LogStore
 
 
 class PushBatch:
@@ -134,7 +134,7 @@ class Pusher:
 
     def __init__(
         self,
-        store: Store,
+        store: LogStore,
         catalogue: Catalogue,
         peer_sync: PeerSync,
         committer: Committer,

@@ -37,7 +37,7 @@ _STEP = 100
 class MemoryStore:
     shared = False
     lane = LANE
-    history = ""
+    timeline = ""
     has_peers = False
     failure: str | None = None
 
@@ -83,13 +83,13 @@ class MemoryStore:
         self.forget_removals = removals.forget_removals
 
         single = SingleServer()
-        self.accept_history = single.accept_history
-        self.begin_news = single.begin_news
-        self.news = single.news
-        self.heard = single.heard
-        self.take_duty = single.take_duty
-        self.enqueued = single.enqueued
-        self.refuse_enqueued = single.refuse_enqueued
+        self.accept_timeline = single.accept_timeline
+        self.start_peer_events = single.start_peer_events
+        self.peer_events = single.peer_events
+        self.mark_applied = single.mark_applied
+        self.acquire_leadership = single.acquire_leadership
+        self.outbox_rows = single.outbox_rows
+        self.reject_outbox_row = single.reject_outbox_row
         self.is_enqueued = single.is_enqueued
 
     async def commit(self, changes: Sequence[Change]) -> Commit:

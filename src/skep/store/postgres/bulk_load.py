@@ -8,7 +8,7 @@ from msgspec.structs import astuple
 
 from skep.model.entry import Entry
 from skep.model.name import Offset
-from skep.model.peer_event import Happened
+from skep.model.peer_event import CommitEffects
 from skep.model.queue import Partition, Queue
 from skep.model.trace import TraceEvent
 from skep.store.bulk_load import BulkLoad, LoadedConsumer, LoadedRemoval, StoredId, StoredOutcome
@@ -33,14 +33,14 @@ class PostgresBulkLoader:
         self._feed = feed
 
     async def load(self, load: BulkLoad) -> None:
-        async def work(connection: asyncpg.Connection) -> tuple[None, Happened]:
+        async def work(connection: asyncpg.Connection) -> tuple[None, CommitEffects]:
             await self._session.lane.renew(connection)  # so that peers see a server at work
             if load.reserved:
                 await connection.fetch(QUERIES["reserve_numbers"], load.reserved)
             await _load_log(connection, load)
             await _load_groups(connection, load)
             await _load_rest(connection, load)
-            return None, Happened(queues=tuple(queue.number for queue in load.queues))
+            return None, CommitEffects(queues=tuple(queue.number for queue in load.queues))
 
         await self._feed.write_and_publish(work)
 

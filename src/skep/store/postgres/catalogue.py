@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import asyncpg
 
 from skep.errors import Unavailable
-from skep.model.peer_event import Happened
+from skep.model.peer_event import CommitEffects
 from skep.model.queue import Partition, Queue, Subscription
 from skep.store.postgres import rows
 from skep.store.postgres.peer_feed import PeerFeed
@@ -25,20 +25,20 @@ class PostgresCatalogueTable:
     async def put_queue(self, queue: Queue, *, replace: bool = True) -> Queue:
         values = queue.name, queue.namespace, queue.task, *rows.from_options(queue.options)
 
-        async def work(connection: asyncpg.Connection) -> tuple[Queue, Happened]:
+        async def work(connection: asyncpg.Connection) -> tuple[Queue, CommitEffects]:
             known = None if replace else await connection.fetch(QUERIES["find_queue"], queue.name)
             if known:
-                return rows.to_queue(known[0]), Happened()
+                return rows.to_queue(known[0]), CommitEffects()
             made = await connection.fetch(QUERIES["put_queue"], *values, self._session.clock.now())
             stored = rows.to_queue(made[0])
-            return stored, Happened(queues=(stored.number,))
+            return stored, CommitEffects(queues=(stored.number,))
 
         return await self._feed.write_and_publish(work)
 
     async def delete_queue(self, queue: int) -> bool:
-        async def work(connection: asyncpg.Connection) -> tuple[bool, Happened]:
+        async def work(connection: asyncpg.Connection) -> tuple[bool, CommitEffects]:
             existed = bool(await connection.fetch(QUERIES["delete_queue"], queue))
-            return existed, Happened(queues=(queue,) if existed else ())
+            return existed, CommitEffects(queues=(queue,) if existed else ())
 
         return await self._feed.write_and_publish(work)
 
@@ -52,10 +52,10 @@ class PostgresCatalogueTable:
         # Only these: each name that is sent takes a number, even if the partition exists.
         if missing := [name for name in names if name not in known]:
 
-            async def work(connection: asyncpg.Connection) -> tuple[None, Happened]:
+            async def work(connection: asyncpg.Connection) -> tuple[None, CommitEffects]:
                 now = self._session.clock.now()
                 made = await connection.fetch(QUERIES["create_partitions"], queue, missing, now)
-                return None, Happened(born=tuple(map(rows.to_partition, made)))
+                return None, CommitEffects(created=tuple(map(rows.to_partition, made)))
 
             await self._feed.write_and_publish(work)
             known = await self._named(queue, names)
@@ -115,17 +115,17 @@ class PostgresCatalogueTable:
         if is_large:
             await self._put_first_states(subscription, consumers)
 
-        async def work(connection: asyncpg.Connection) -> tuple[bool, Happened]:
+        async def work(connection: asyncpg.Connection) -> tuple[bool, CommitEffects]:
             first = await connection.fetch(
                 QUERIES["subscribe"], *rows.from_subscription(subscription)
             )
             if not first:
                 await connection.execute(QUERIES["give_up_starting_group"], *_key(subscription))
-                return False, Happened()
+                return False, CommitEffects()
             await _insert_first(connection, subscription, consumers[-STEP:])
             if is_large:
                 await _check_starting(connection, "unlist_starting_group", subscription)
-            return True, Happened(queues=(subscription.queue,))
+            return True, CommitEffects(queues=(subscription.queue,))
 
         return await self._feed.write_and_publish(work)
 
@@ -150,10 +150,10 @@ class PostgresCatalogueTable:
             await self._session.write(put)
 
     async def delete_group(self, queue: int, group: str) -> None:
-        async def work(connection: asyncpg.Connection) -> tuple[None, Happened]:
+        async def work(connection: asyncpg.Connection) -> tuple[None, CommitEffects]:
             # A trigger lists its states for removal.
             await connection.execute(QUERIES["delete_subscription"], queue, group)
-            return None, Happened(queues=(queue,))
+            return None, CommitEffects(queues=(queue,))
 
         await self._feed.write_and_publish(work)
 

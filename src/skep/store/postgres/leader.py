@@ -12,9 +12,9 @@ class LeaderTable:
     def __init__(self, session: PostgresSession) -> None:
         self._session = session
 
-    async def take_duty(self, name: str, seconds: float) -> bool:
+    async def acquire_leadership(self, name: str, seconds: float) -> bool:
         async def work(connection: asyncpg.Connection) -> bool:
             owner, lease = self._session.lane.owner, timedelta(seconds=seconds)
-            return bool(await connection.fetch(QUERIES["take_duty"], name, owner, lease))
+            return bool(await connection.fetch(QUERIES["acquire_leadership"], name, owner, lease))
 
         return await self._session.write(work)

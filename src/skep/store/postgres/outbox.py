@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import asyncpg
 
-from skep.model.outbox import Enqueued
+from skep.model.outbox import OutboxRow
 from skep.store.postgres.nul_text import to_text
 from skep.store.postgres.session import PostgresSession
 from skep.store.postgres.sql import QUERIES
@@ -14,12 +14,12 @@ class OutboxTable:
     def __init__(self, session: PostgresSession) -> None:
         self._session = session
 
-    async def enqueued(
+    async def outbox_rows(
         self, *, limit: int, size: int, payload_bytes: int, without: Collection[str] = ()
-    ) -> list[Enqueued]:
+    ) -> list[OutboxRow]:
         found = await self._session.fetch("read_outbox", list(without), limit, size, payload_bytes)
         return [
-            Enqueued(
+            OutboxRow(
                 number=row["number"],
                 queue=row["queue"],
                 partition=row["partition"],
@@ -30,7 +30,7 @@ class OutboxTable:
             for row in found
         ]
 
-    async def refuse_enqueued(self, number: int, reason: str) -> None:
+    async def reject_outbox_row(self, number: int, reason: str) -> None:
         async def work(connection: asyncpg.Connection) -> None:
             await connection.execute(QUERIES["refuse_outbox"], number, to_text(reason))
 

@@ -10,7 +10,7 @@ import msgspec
 
 from skep.errors import OutcomeUnknown
 from skep.model.change import Applied, Change, Outcome
-from skep.model.peer_event import ConsumerUpdated, Grown, Happened, News
+from skep.model.peer_event import CommitEffects, ConsumerUpdated, PartitionAppended, PeerEvent
 from skep.model.segment import Segment
 from skep.store.postgres.lane import ALONE_SECONDS, Lane
 from skep.store.postgres.session import PostgresSession
@@ -23,7 +23,7 @@ KEEP_SECONDS = 60
 _FORGET_SECONDS = 10
 
 encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Happened).decode
+_decode = msgspec.msgpack.Decoder(CommitEffects).decode
 
 
 class Positions:
@@ -73,11 +73,11 @@ class PeerFeed:
         self._marks: deque[tuple[float, int, int]] = deque()
         """Points in time, each with the lane and number of our last event before it."""
 
-    async def begin_news(self) -> None:
-        found = await self._session.fetch("news_heads")
+    async def start_peer_events(self) -> None:
+        found = await self._session.fetch("peer_event_heads")
         self._positions.reset({row["lane"]: row["number"] for row in found})
 
-    async def news(self) -> list[News] | None:
+    async def peer_events(self) -> list[PeerEvent] | None:
         connections = await self._session.connections()
         lane, clock, positions = self._session.lane, self._session.database_clock, self._positions
         if lane.is_due:
@@ -85,9 +85,9 @@ class PeerFeed:
         known, asked_at, steady = positions.known, time.monotonic(), clock.steady()
         in_doubt = lane.in_doubt or positions.has_gaps
         found = await connections.fetch(
-            "news", list(known), list(known.values()), lane.owner, in_doubt
+            "peer_events", list(known), list(known.values()), lane.owner, in_doubt
         )
-        await self._forget()
+        await self._delete_old_events()
         clock.learn(found[0]["now"], steady)
         has_peers = found[0]["has_peers"]
         events = [row for row in found if row["lane"] is not None]
@@ -95,7 +95,7 @@ class PeerFeed:
             return None
         self._alone_once_applied = 0 if has_peers or in_doubt else asked_at + ALONE_SECONDS
         return [
-            News(row["lane"], row["number"], _decode(row["content"]))
+            PeerEvent(row["lane"], row["number"], _decode(row["content"]))
             for row in events
             if row["number"] is not None and not positions.is_known(row["lane"], row["number"])
         ]
@@ -104,9 +104,9 @@ class PeerFeed:
     def has_peers(self) -> bool:
         return time.monotonic() >= self._alone_until
 
-    def heard(self, news: Iterable[News]) -> None:
-        for each in news:
-            self._positions.note(each.lane, each.number)
+    def mark_applied(self, events: Iterable[PeerEvent]) -> None:
+        for event in events:
+            self._positions.note(event.lane, event.number)
         self._alone_until, self._alone_once_applied = self._alone_once_applied, 0.0
 
     def note_published(self, event: tuple[int, int] | None) -> None:
@@ -116,7 +116,7 @@ class PeerFeed:
             self._positions.note(*event)
 
     async def write_and_publish(
-        self, work: Callable[[asyncpg.Connection], Awaitable[tuple[T, Happened]]]
+        self, work: Callable[[asyncpg.Connection], Awaitable[tuple[T, CommitEffects]]]
     ) -> T:
         """Run ``work`` in a transaction between two commits, and publish its effects with it.
 
@@ -139,7 +139,7 @@ class PeerFeed:
         await lane.announce()
         return result
 
-    async def _forget(self) -> None:
+    async def _delete_old_events(self) -> None:
         """Delete the events that this server published more than a minute ago, now and then."""
         now, marks = time.monotonic(), self._marks
         if not marks or now - marks[-1][0] >= _FORGET_SECONDS:
@@ -151,13 +151,13 @@ class PeerFeed:
         _, lane, number = marks.popleft()
 
         async def work(connection: asyncpg.Connection) -> None:
-            await connection.execute(QUERIES["forget_news"], lane, number)
+            await connection.execute(QUERIES["forget_peer_events"], lane, number)
 
         await self._session.write(work)
 
 
 async def publish(
-    connection: asyncpg.Connection, lane: Lane, effects: Happened
+    connection: asyncpg.Connection, lane: Lane, effects: CommitEffects
 ) -> tuple[int, int] | None:
     """Add an event to the transaction, unless there are no effects.
 
@@ -178,7 +178,7 @@ async def publish(
     return None if number is None else (lane.number, number)
 
 
-_NOTHING = Happened()
+_NOTHING = CommitEffects()
 
 
 def effects_of(
@@ -186,17 +186,17 @@ def effects_of(
     outcomes: Sequence[Outcome],
     segments: Sequence[Segment],
     spaces: Iterable[str],
-) -> Happened:
+) -> CommitEffects:
     """What the applied changes of a commit did, as peers need to know it."""
-    return Happened(
-        grown=_grown(segments),
-        moved=_moved(changes, outcomes),
+    return CommitEffects(
+        appended=_appended(segments),
+        consumers=_consumers(changes, outcomes),
         spaces=tuple(sorted(set(spaces))),
-        letters=_letters(changes, outcomes),
+        dead_letters=_dead_letters(changes, outcomes),
     )
 
 
-def _letters(changes: Sequence[Change], outcomes: Sequence[Outcome]) -> tuple[int, ...]:
+def _dead_letters(changes: Sequence[Change], outcomes: Sequence[Outcome]) -> tuple[int, ...]:
     queues: set[int] = set()
     for change, outcome in zip(changes, outcomes, strict=True):
         if isinstance(outcome, Applied) and not outcome.repeated:
@@ -205,15 +205,20 @@ def _letters(changes: Sequence[Change], outcomes: Sequence[Outcome]) -> tuple[in
     return tuple(queues)
 
 
-def _grown(segments: Sequence[Segment]) -> tuple[Grown, ...]:
+def _appended(segments: Sequence[Segment]) -> tuple[PartitionAppended, ...]:
     ends = {segment.partition: segment for segment in segments}
     return tuple(
-        [Grown(number, last.end, last.created_at, last.start) for number, last in ends.items()]
+        [
+            PartitionAppended(number, last.end, last.created_at, last.start)
+            for number, last in ends.items()
+        ]
     )
 
 
-def _moved(changes: Sequence[Change], outcomes: Sequence[Outcome]) -> tuple[ConsumerUpdated, ...]:
-    moved = {
+def _consumers(
+    changes: Sequence[Change], outcomes: Sequence[Outcome]
+) -> tuple[ConsumerUpdated, ...]:
+    updated = {
         (update.partition, update.group): ConsumerUpdated(
             update.partition,
             update.group,
@@ -226,4 +231,4 @@ def _moved(changes: Sequence[Change], outcomes: Sequence[Outcome]) -> tuple[Cons
         if isinstance(outcome, Applied) and not outcome.repeated
         for update in change.consumers
     }
-    return tuple(moved.values())
+    return tuple(updated.values())

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import asyncpg
 
 from skep.model.name import MAX_NUMBER, Instant, Offset
-from skep.model.peer_event import Cut, Happened
+from skep.model.peer_event import CommitEffects, PartitionTruncated
 from skep.model.queue import Removal
 from skep.store.postgres import rows
 from skep.store.postgres.nul_text import from_texts, hash_of
@@ -26,7 +26,7 @@ class PostgresRetentionTable:
     async def truncate(
         self, queue: int, partition: int, before: Offset, *, kind: str
     ) -> Truncation:
-        async def work(connection: asyncpg.Connection) -> tuple[Truncation, Happened]:
+        async def work(connection: asyncpg.Connection) -> tuple[Truncation, CommitEffects]:
             locked = await connection.fetch(QUERIES["lock_partition"], partition, queue)
             first = locked[0]["start_offset"] if locked else 0
             removed = await _drop_oldest(connection, partition, first, before) if locked else 0
@@ -42,9 +42,11 @@ class PostgresRetentionTable:
             first_at = left[0]["first_at"] if left else 0
             truncation = Truncation(removed, start, first_at)
             if not removed:
-                return truncation, Happened()
+                return truncation, CommitEffects()
             await _record(connection, removal)
-            return truncation, Happened(cut=(Cut(partition, start, first_at),))
+            return truncation, CommitEffects(
+                truncated=(PartitionTruncated(partition, start, first_at),)
+            )
 
         return await self._feed.write_and_publish(work)
 
@@ -52,10 +54,10 @@ class PostgresRetentionTable:
         if offset > MAX_NUMBER:
             return False
 
-        async def work(connection: asyncpg.Connection) -> tuple[bool, Happened]:
+        async def work(connection: asyncpg.Connection) -> tuple[bool, CommitEffects]:
             locked = await connection.fetch(QUERIES["lock_partition"], partition, queue)
             is_redacted = await _redact(connection, partition, offset) if locked else False
-            return is_redacted, Happened(blanked=(partition,) if is_redacted else ())
+            return is_redacted, CommitEffects(redacted=(partition,) if is_redacted else ())
 
         return await self._feed.write_and_publish(work)
 

@@ -98,14 +98,14 @@ class PostgresStore:
         self.find_entries = entries.find_entries
         self.list_entries = entries.list_entries
 
-        self.begin_news = feed.begin_news
-        self.news = feed.news
-        self.heard = feed.heard
-        self.take_duty = LeaderTable(session).take_duty
+        self.start_peer_events = feed.start_peer_events
+        self.peer_events = feed.peer_events
+        self.mark_applied = feed.mark_applied
+        self.acquire_leadership = LeaderTable(session).acquire_leadership
 
         outbox = OutboxTable(session)
-        self.enqueued = outbox.enqueued
-        self.refuse_enqueued = outbox.refuse_enqueued
+        self.outbox_rows = outbox.outbox_rows
+        self.reject_outbox_row = outbox.reject_outbox_row
 
         loader = PostgresBulkLoader(session, feed)
         self.load = loader.load
@@ -125,12 +125,12 @@ class PostgresStore:
         return self._feed.has_peers
 
     @property
-    def history(self) -> str:
+    def timeline(self) -> str:
         return self._session.timeline
 
-    async def accept_history(self, history: str) -> None:
+    async def accept_timeline(self, timeline: str) -> None:
         self._recent.forget()
-        await self._session.accept_timeline(history)
+        await self._session.accept_timeline(timeline)
 
     async def commit(self, changes: Sequence[Change]) -> Commit:
         if not changes:

@@ -25,7 +25,7 @@ class RocksStore:
 
     shared = False
     lane = LANE
-    history = ""
+    timeline = ""
     has_peers = False
 
     def __init__(self, path: Path, *, clock: Clock | None = None) -> None:
@@ -84,13 +84,13 @@ class RocksStore:
         self.list_entries = tables.entries.list_entries
 
         single = SingleServer()
-        self.accept_history = single.accept_history
-        self.begin_news = single.begin_news
-        self.news = single.news
-        self.heard = single.heard
-        self.take_duty = single.take_duty
-        self.enqueued = single.enqueued
-        self.refuse_enqueued = single.refuse_enqueued
+        self.accept_timeline = single.accept_timeline
+        self.start_peer_events = single.start_peer_events
+        self.peer_events = single.peer_events
+        self.mark_applied = single.mark_applied
+        self.acquire_leadership = single.acquire_leadership
+        self.outbox_rows = single.outbox_rows
+        self.reject_outbox_row = single.reject_outbox_row
 
         loader = RocksBulkLoader(context, tables)
         self.load = loader.load

@@ -1,6 +1,6 @@
 -- Duties that one server at a time does for all.
 
--- name: take_duty
+-- name: acquire_leadership
 INSERT INTO queen.duty AS known (name, owner, expires_at)
 VALUES ($1, $2, clock_timestamp() + $3)
     ON CONFLICT (name) DO UPDATE

@@ -14,12 +14,12 @@ SELECT $1, coalesce((SELECT max(n.number) FROM queen.news AS n WHERE n.lane = $1
   FROM held
 RETURNING number;
 
--- name: news_heads
+-- name: peer_event_heads
 SELECT l.number AS lane,
        coalesce((SELECT max(n.number) FROM queen.news AS n WHERE n.lane = l.number), 0) AS number
   FROM queen.lane AS l;
 
--- name: news
+-- name: peer_events
 -- Events after the numbers known of each lane, with the first number that is left there: if it is not
 -- the next one, events were deleted that nobody here has heard of. Ours come only if asked for. All
 -- lanes in one statement: what is seen of one was committed after what it refers to on another. There
@@ -48,7 +48,7 @@ SELECT EXISTS (SELECT FROM queen.lane WHERE owner <> $3 AND expires_at <> '-infi
        ) AS event (lane, next, number, content) ON true
  ORDER BY event.lane, event.number;
 
--- name: forget_news
+-- name: forget_peer_events
 -- Never the last, which says where the numbers go on.
 DELETE FROM queen.news
  WHERE lane = $1 AND number <= $2
