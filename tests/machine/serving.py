@@ -20,8 +20,8 @@ T = TypeVar("T")
 class MortalStore(PostgresStore):
     def die(self) -> None:
         """Be the store of a process that is gone: it speaks to nobody any more."""
-        if self._database:
-            self._database._closed = True
+        if self._session._connections:
+            self._session._connections._closed = True
 
 
 class Fuse:

@@ -81,7 +81,7 @@ MUTATIONS = (
             Change(
                 "store/rocksdb/store.py",
                 "            await self._db.sync()\n",
-                "",
+                "            pass\n",
             ),
         ),
     ),
@@ -293,7 +293,7 @@ MUTATIONS = (
         (
             Change(
                 "store/postgres/peer_feed.py",
-                "        if any(row[1] > known.get(row[0], 0) + 1 for row in events):\n"
+                '        if any(row["next"] > known.get(row["lane"], 0) + 1 for row in events):\n'
                 "            return None\n",
                 "",
             ),

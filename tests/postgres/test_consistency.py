@@ -263,8 +263,12 @@ class Overtaken(PostgresStore):
 
     meanwhile: Callable[[], Awaitable[object]] | None = None
 
-    async def find_outcome(self, key: IdempotencyKey) -> Outcome | None:
-        found = await super().find_outcome(key)
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self._find, self.find_outcome = self.find_outcome, self._find_and_wait
+
+    async def _find_and_wait(self, key: IdempotencyKey) -> Outcome | None:
+        found = await self._find(key)
         if self.meanwhile is not None:
             meanwhile, self.meanwhile = self.meanwhile, None
             await meanwhile()

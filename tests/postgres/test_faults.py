@@ -351,7 +351,7 @@ async def test_a_store_behind_a_pooler_leaves_nothing_on_a_connection(url: str) 
     await appended(store, push_ids(alice, "a", "b"))
 
     assert (await appended(store, push_ids(alice, "b", "c"))).offsets == [1, 2]
-    database = await store._db()
+    database = await store._session.connections()
     assert await database.read(lambda connection: connection.fetchval(LEFT_BEHIND)) == "0"
     await store.close()
 

@@ -10,6 +10,7 @@ import pytest
 
 from skep import Broker, KeyRing, Limits
 from skep.model.change import Change, Stale
+from skep.store.postgres.leader import LeaderTable
 from skep.store.postgres.store import PostgresStore
 from tests.broker.build import (
     PATIENCE,
@@ -156,7 +157,7 @@ async def test_several_servers_append_each_row_once_and_in_order(
         return True
 
     # All of them at once, as if each took itself for the one whose duty it is.
-    monkeypatch.setattr(PostgresStore, "take_duty", always)
+    monkeypatch.setattr(LeaderTable, "acquire_leadership", always)
     numbers = [str(number) for number in range(200)]
     async with make_broker(PostgresStore(url)), make_broker(PostgresStore(url)):
         for number in numbers:

@@ -153,13 +153,13 @@ async def test_a_step_that_was_not_committed_is_done_again(
 ) -> None:
     queue = await crowd(store, "orders", 1500)
     await store.delete_queue(queue.number)
-    database = await store._db()
+    database = await store._session.connections()
 
     class Lost(Exception):
         pass
 
     async def fail(connection: asyncpg.Connection) -> None:
-        await store._purger._step(connection)
+        await store._purger.queues._step(connection)
         raise Lost
 
     with pytest.raises(Lost):

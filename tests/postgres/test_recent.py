@@ -48,7 +48,7 @@ async def second(url: str) -> AsyncIterator[PostgresStore]:
 async def test_a_push_to_a_partition_that_is_remembered_needs_one_statement(
     store: PostgresStore, alice: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skep.store.postgres.store.look", None)
+    monkeypatch.setattr("skep.store.postgres.store.read_snapshot", None)
 
     where = [
         await appended(store, push(alice, b"a", b"b")),
@@ -65,7 +65,7 @@ async def test_a_push_needs_one_statement_although_old_messages_are_being_remove
 ) -> None:
     for _ in range(10):
         await appended(store, push(alice, b"x"))
-    monkeypatch.setattr("skep.store.postgres.store.look", None)
+    monkeypatch.setattr("skep.store.postgres.store.read_snapshot", None)
 
     await asyncio.gather(
         *(

@@ -17,14 +17,14 @@ LAST = PARTITIONS[-1]
 class PromotedStore(PostgresStore):
     """A store that finds another timeline when the test says so."""
 
-    timeline = ""
+    promoted = ""
 
     @property
-    def history(self) -> str:
-        return self.timeline or super().history
+    def timeline(self) -> str:
+        return self.promoted or super().timeline
 
-    async def accept_history(self, history: str) -> None:
-        await super().accept_history(super().history)
+    async def accept_timeline(self, timeline: str) -> None:
+        await super().accept_timeline(super().timeline)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ async def queue(
 async def test_numbers_of_a_large_queue_are_complete_after_a_failover(
     store: PromotedStore, queue: Broker
 ) -> None:
-    store.timeline = "promoted"
+    store.promoted = "promoted"
 
     (mail,) = await queue.groups.list("orders")
 
@@ -60,7 +60,7 @@ async def test_numbers_of_a_large_queue_are_complete_after_a_failover(
 async def test_a_partition_that_is_not_loaded_again_yet_is_popped_after_a_failover(
     store: PromotedStore, queue: Broker
 ) -> None:
-    store.timeline = "promoted"
+    store.promoted = "promoted"
 
     async with asyncio.timeout(PATIENCE):
         delivery = await queue.pop("orders", group="mail", partition=LAST)

@@ -122,7 +122,7 @@ async def _pages(sql: asyncpg.Connection) -> dict[str, int]:
     partition = await sql.fetchval("SELECT number FROM queen.partition")
     arguments: dict[str, tuple[Any, ...]] = {
         "locked_partitions": (0, [partition]),
-        "look_at_consumers": ([queue], [QUEUE_MODE], [partition]),
+        "read_consumers": ([queue], [QUEUE_MODE], [partition]),
         "heads": (queue,),
         "news_heads": (),
         "first_kept": (partition,),

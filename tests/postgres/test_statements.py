@@ -21,7 +21,7 @@ NOBODY = UUID(int=0)
 HOT: dict[str, tuple[Any, ...]] = {
     "lock_partitions": (0, NOBODY, [5, 7], ["maintenance"], [b"h"]),
     "locked_partitions": (0, [5, 7]),
-    "look_at_consumers": ([1], ["g"], [5]),
+    "read_consumers": ([1], ["g"], [5]),
     "known_transaction_ids": ([5, 5], [b"a", b"b"]),
     "segments_holding": ([5], [0]),
     "lock_dead_letters": ([1], [3]),
@@ -34,8 +34,8 @@ HOT: dict[str, tuple[Any, ...]] = {
         *([1], ["g"], [5], ["s"], [1], [0], ["l"], [1], ["g"], ["s"], []),
         *([1], [0], ["maintenance"], [b"h"], b""),
     ),
-    "tell": (0, NOBODY, b""),
-    "news": ([0, 1], [99_000, 0], NOBODY, False),
+    "publish_event": (0, NOBODY, b""),
+    "peer_events": ([0, 1], [99_000, 0], NOBODY, False),
     "queue_versions": ([1],),
     "entry_versions": (["maintenance"], [b"h"]),
     "pushed": ([1],),
@@ -76,7 +76,7 @@ MANY: dict[str, tuple[Any, ...]] = {
     "consumers_of": (1, ASKED),
     "lock_partitions": (0, NOBODY, ASKED, ["s"] * _MANY, _HASHES),
     "locked_partitions": (0, ASKED),
-    "look_at_consumers": ([1] * _MANY, ["g"] * _MANY, ASKED),
+    "read_consumers": ([1] * _MANY, ["g"] * _MANY, ASKED),
     "known_transaction_ids": (ASKED, _HASHES),
     "find_entries": ("s", _HASHES),
     "lock_entries": (["s"] * _MANY, _HASHES),
@@ -140,7 +140,7 @@ async def outgrown(bare_url: str) -> AsyncIterator[asyncpg.Connection]:
 
 
 def test_every_statement_is_used() -> None:
-    code = "".join(path.read_text() for path in PACKAGE.glob("*.py"))
+    code = "".join(path.read_text() for path in PACKAGE.rglob("*.py"))
 
     assert [name for name in QUERIES if f'"{name}"' not in code] == []
 
@@ -148,7 +148,7 @@ def test_every_statement_is_used() -> None:
 def test_no_python_file_holds_sql() -> None:
     verbs = re.compile(r'"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b')
 
-    assert [path.name for path in PACKAGE.glob("*.py") if verbs.search(path.read_text())] == []
+    assert [path.name for path in PACKAGE.rglob("*.py") if verbs.search(path.read_text())] == []
 
 
 def test_a_file_of_statements_is_taken_apart_by_their_names() -> None:

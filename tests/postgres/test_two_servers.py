@@ -226,14 +226,15 @@ class SlowPages(PostgresStore):
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
+        self._read_page, self.consumers = self.consumers, self._read_slowly
         self._pages = 0
         self.has_read = asyncio.Event()
         self.may_return = asyncio.Event()
 
-    async def consumers(
+    async def _read_slowly(
         self, queue: int, partitions: Sequence[int] | None = None
     ) -> Iterable[StoredConsumer]:
-        found = list(await super().consumers(queue, partitions))
+        found = list(await self._read_page(queue, partitions))
         self._pages += 1
         if self._pages == 2:
             self.has_read.set()
@@ -358,9 +359,9 @@ async def test_a_server_that_slept_too_long_reads_everything_again(
 async def test_one_server_at_a_time_sweeps(url: str, store: PostgresStore) -> None:
     second = PostgresStore(url)
 
-    first_takes = await store.take_duty("sweep", 60)
-    second_takes = await second.take_duty("sweep", 60)
-    first_keeps = await store.take_duty("sweep", 60)
+    first_takes = await store.acquire_leadership("sweep", 60)
+    second_takes = await second.acquire_leadership("sweep", 60)
+    first_keeps = await store.acquire_leadership("sweep", 60)
 
     assert (first_takes, second_takes, first_keeps) == (True, False, True)
     await second.close()
@@ -443,14 +444,19 @@ class FailingStore(PostgresStore):
     """Happens before the failure of a deletion is known."""
     failing = False
 
-    async def delete_queue(self, queue: int) -> bool:
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.delete_queue = self._fail_to_delete
+        self._subscriptions, self.subscriptions = self.subscriptions, self._read_or_fail
+
+    async def _fail_to_delete(self, queue: int) -> bool:
         await self.meanwhile()
         raise Unavailable("no connection")
 
-    async def subscriptions(self, queue: int) -> list[Subscription]:
+    async def _read_or_fail(self, queue: int) -> list[Subscription]:
         if self.failing:
             raise Unavailable("no connection")
-        return await super().subscriptions(queue)
+        return await self._subscriptions(queue)
 
 
 async def test_what_happened_elsewhere_to_a_queue_that_could_not_be_deleted_is_known(

@@ -12,6 +12,7 @@ from rocksdict import WriteBatch
 from skep.model.consumer import Consumer
 from skep.model.queue import Queue, Subscription
 from skep.store.protocol import StoredConsumer
+from skep.store.rocksdb.context import RocksContext
 from skep.store.rocksdb.purge import ROWS, purge
 from skep.store.rocksdb.store import RocksStore
 from tests.rocksdb.build import fill, open_store
@@ -45,7 +46,7 @@ async def removal_of(store: RocksStore, queue: Queue) -> list[Counter[str]]:
         is_done = purge(store._db, cast(WriteBatch, counted), queue.number, progress)
         store._db.write(counted.batch)
         steps.append(counted.operations)
-    del store._removing[queue.number]
+    del store._context.purging_queues[queue.number]
     return steps
 
 
@@ -115,22 +116,18 @@ def states_left(store: RocksStore) -> int:
     return sum(1 for _ in store._db.scan(b"c", b"d"))
 
 
-class Measured(RocksStore):
-    """Notes how many rows each write has."""
-
-    def __init__(self, path: Path) -> None:
-        self.sizes: list[int] = []
-        super().__init__(path)
-
-    def _write(self, batch: WriteBatch) -> None:
-        self.sizes.append(batch.len())
-        super()._write(batch)
-
-
 async def test_states_of_a_group_are_written_and_removed_a_bounded_number_at_a_time(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = Measured(tmp_path / "store")
+    sizes: list[int] = []
+    write = RocksContext.write
+
+    def measured_write(context: RocksContext, batch: WriteBatch) -> None:
+        sizes.append(batch.len())
+        write(context, batch)
+
+    monkeypatch.setattr(RocksContext, "write", measured_write)
+    store = open_store(tmp_path)
     queue = await store.put_queue(Queue(number=0, name="orders"))
 
     await store.subscribe(contact(queue), CURSORS)
@@ -139,7 +136,7 @@ async def test_states_of_a_group_are_written_and_removed_a_bounded_number_at_a_t
     await purge_all(store)
 
     assert states_left(store) == 0
-    assert max(store.sizes) <= ROWS + 2
+    assert max(sizes) <= ROWS + 2
     await store.close()
 
 

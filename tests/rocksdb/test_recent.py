@@ -22,7 +22,7 @@ async def test_the_partitions_written_last_are_kept_and_the_others_are_read(
     for partition in (bob, alice, bob, carol, alice):
         await commit_one(store, push(partition, b"x"))
 
-    assert list(store._recent) == [bob.number, carol.number, alice.number]
-    assert store.partition(queue.number, dave.number) == dave
+    assert list(store._tables.catalogue._recent) == [bob.number, carol.number, alice.number]
+    assert store._tables.catalogue.partition(queue.number, dave.number) == dave
     assert await payloads(store, bob) == [b"x", b"x"]
     await store.close()

@@ -19,9 +19,10 @@ needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="needs 
 
 def write_without_sync(store: RocksStore, change: Change) -> None:
     """What a commit does up to the sync."""
-    round_ = CommitRound(store, lane=store.lane, now=store.clock.now())
+    round_ = CommitRound(store._view, lane=store.lane, now=store.clock.now())
     round_.evaluate(change)
-    store._write(store._batch_of(round_, round_.segments(), round_.partitions()))
+    batch = store._tables.batch_of(round_, round_.segments(), round_.partitions())
+    store._context.write(batch)
 
 
 async def torn(path: Path) -> tuple[Path, int]:
@@ -92,7 +93,7 @@ async def test_a_write_that_fails_leaves_nothing_of_itself_in_memory(tmp_path: P
     with pytest.raises(StoreFailed):
         await store.truncate(partition.queue, partition.number, 2, kind="age")
 
-    assert [store.partition(partition.queue, partition.number)] == list(
+    assert [store._tables.catalogue.partition(partition.queue, partition.number)] == list(
         await store.partitions(partition.queue)
     )
     await store.close()

@@ -114,7 +114,7 @@ async def test_the_metrics_tell_how_far_rocksdb_is_behind(
 
 async def test_a_short_stall_refuses_nothing(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    store.stall_seconds = PATIENCE
+    store._context.stall_seconds = PATIENCE
     partition = await start(store)
     await push_numbers(store, partition, 0, 3)
     stall(store)

@@ -6,14 +6,14 @@ from typing import TypeAlias
 
 import pytest
 
-from skep.store.bulk_load import Movable
+from skep.store.bulk_load import Transferable
 from skep.store.postgres.store import PostgresStore
 from skep.store.rocksdb.store import RocksStore
 from skep.testing.clock import ManualClock
 from tests.databases import databases
 from tests.transfer.story import Told, happen
 
-Open: TypeAlias = Callable[[], Movable]
+Open: TypeAlias = Callable[[], Transferable]
 
 
 @pytest.fixture
@@ -52,14 +52,14 @@ async def told(open_source: Open, clock: ManualClock) -> Told:
 
 
 @pytest.fixture
-async def source(told: Told, open_source: Open) -> AsyncIterator[Movable]:
+async def source(told: Told, open_source: Open) -> AsyncIterator[Transferable]:
     store = open_source()
     yield store
     await store.close()
 
 
 @pytest.fixture
-async def target(open_target: Open) -> AsyncIterator[Movable]:
+async def target(open_target: Open) -> AsyncIterator[Transferable]:
     store = open_target()
     yield store
     await store.close()

@@ -7,7 +7,7 @@ from uuid import UUID
 from skep import Broker, Draft, KeyRing, Push
 from skep.core.transfer.renumber import Shift
 from skep.model.queue import Queue
-from skep.store.bulk_load import Movable
+from skep.store.bulk_load import Transferable
 from skep.testing.clock import ManualClock
 from tests.broker.build import make_broker, pop
 from tests.store.build import NO_LIMIT, letters, unfold
@@ -24,7 +24,7 @@ class Told(NamedTuple):
     query: UUID
 
 
-async def happen(store: Movable, clock: ManualClock) -> Told:
+async def happen(store: Transferable, clock: ManualClock) -> Told:
     """Let it happen; the store is closed afterwards."""
     async with make_broker(store, keys=RING) as queue:
         await _orders(queue, clock)
@@ -89,7 +89,7 @@ async def _removals(queue: Broker) -> None:
     await queue.messages.delete(found.id)
 
 
-async def everything(store: Movable, shift: int = 0) -> dict[str, Any]:
+async def everything(store: Transferable, shift: int = 0) -> dict[str, Any]:
     """All that a store holds, with its numbers moved back by ``shift``."""
     queues = {queue.name: queue for queue in await store.queues()}
     held: dict[str, Any] = {
@@ -103,7 +103,7 @@ async def everything(store: Movable, shift: int = 0) -> dict[str, Any]:
     return held
 
 
-async def _queue(store: Movable, queue: Queue, back: Shift) -> dict[str, Any]:
+async def _queue(store: Transferable, queue: Queue, back: Shift) -> dict[str, Any]:
     partitions = list(await store.partitions(queue.number))
     heads = await store.heads(queue.number)
     journal = [
@@ -128,7 +128,7 @@ async def _queue(store: Movable, queue: Queue, back: Shift) -> dict[str, Any]:
     }
 
 
-async def _log(store: Movable, partition: int) -> list[Any]:
+async def _log(store: Transferable, partition: int) -> list[Any]:
     """The messages of a partition, and where their ids lead."""
     log: list[Any] = []
     for segment in await store.read(partition, 0, messages=NO_LIMIT, size=NO_LIMIT):

@@ -7,7 +7,7 @@ from skep.core.transfer import queue_copy as copying
 from skep.core.transfer.transfer import Transfer, TransferResult, prepare
 from skep.errors import Conflict, Invalid, QueueNotFound
 from skep.model.queue import Queue
-from skep.store.bulk_load import BulkLoad, Movable
+from skep.store.bulk_load import BulkLoad, Transferable
 from skep.testing.clock import ManualClock
 from tests.broker.build import make_broker, payloads, pop, pop_all
 from tests.store.build import crowd, push
@@ -15,7 +15,7 @@ from tests.transfer.conftest import Open
 from tests.transfer.story import BYTES, RING, Told, everything
 
 
-async def move(source: Movable, target: Movable, *names: str) -> TransferResult:
+async def move(source: Transferable, target: Transferable, *names: str) -> TransferResult:
     return await (await prepare(source, target, names)).run(lambda count: None)
 
 
@@ -23,7 +23,7 @@ class Interrupted(Exception):
     pass
 
 
-async def move_in_pieces(source: Movable, target: Movable, steps: int) -> int:
+async def move_in_pieces(source: Transferable, target: Transferable, steps: int) -> int:
     """Begin again and again, interrupted after so many steps; returns how often."""
     for tries in range(1000):
         plan = await prepare(source, target)
@@ -43,7 +43,9 @@ async def move_in_pieces(source: Movable, target: Movable, steps: int) -> int:
     raise AssertionError("it never ends")
 
 
-async def test_everything_is_the_same_in_a_new_store(source: Movable, target: Movable) -> None:
+async def test_everything_is_the_same_in_a_new_store(
+    source: Transferable, target: Transferable
+) -> None:
     before = await everything(source)
 
     moved = await move(source, target)
@@ -53,7 +55,9 @@ async def test_everything_is_the_same_in_a_new_store(source: Movable, target: Mo
     assert moved == TransferResult(queues=3, messages=15, dead_letters=1, ids_kept=True)
 
 
-async def test_a_queue_that_is_being_removed_is_not_moved(source: Movable, target: Movable) -> None:
+async def test_a_queue_that_is_being_removed_is_not_moved(
+    source: Transferable, target: Transferable
+) -> None:
     before = await everything(source)
     doomed = await crowd(source, "doomed", 1500)
     await source.delete_queue(doomed.number)
@@ -66,7 +70,7 @@ async def test_a_queue_that_is_being_removed_is_not_moved(source: Movable, targe
 
 
 async def test_what_several_servers_pushed_keeps_its_lanes(
-    source: Movable, target: Movable, open_source: Open, kinds: list[str]
+    source: Transferable, target: Transferable, open_source: Open, kinds: list[str]
 ) -> None:
     if kinds[0] == "rocksdb":
         pytest.skip("it has one server")
@@ -85,7 +89,7 @@ async def test_what_several_servers_pushed_keeps_its_lanes(
 
 
 async def test_a_store_with_queues_of_its_own_gives_new_numbers(
-    source: Movable, target: Movable
+    source: Transferable, target: Transferable
 ) -> None:
     await target.load(BulkLoad(reserved=await source.last_number()))
     own = await target.put_queue(Queue(number=0, name="own"))
@@ -100,7 +104,9 @@ async def test_a_store_with_queues_of_its_own_gives_new_numbers(
     assert not moved.ids_kept
 
 
-async def test_numbers_that_moved_are_not_given_again(source: Movable, target: Movable) -> None:
+async def test_numbers_that_moved_are_not_given_again(
+    source: Transferable, target: Transferable
+) -> None:
     await move(source, target)
 
     new = await target.put_queue(Queue(number=0, name="new"))
@@ -110,7 +116,7 @@ async def test_numbers_that_moved_are_not_given_again(source: Movable, target: M
 
 @pytest.mark.parametrize("steps", [1, 2, 5])
 async def test_what_was_interrupted_goes_on_where_it_was(
-    source: Movable, target: Movable, steps: int, monkeypatch: pytest.MonkeyPatch
+    source: Transferable, target: Transferable, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in "SEGMENTS", "ROWS", "LETTERS":
         monkeypatch.setattr(copying, name, 1)
@@ -123,7 +129,7 @@ async def test_what_was_interrupted_goes_on_where_it_was(
 
 
 async def test_half_of_a_queue_is_not_found_under_its_name(
-    source: Movable, target: Movable
+    source: Transferable, target: Transferable
 ) -> None:
     def told(count: int) -> None:
         raise Interrupted
@@ -136,7 +142,7 @@ async def test_half_of_a_queue_is_not_found_under_its_name(
 
 
 async def test_a_source_that_was_used_since_is_moved_from_the_beginning(
-    source: Movable, target: Movable, open_source: Open
+    source: Transferable, target: Transferable, open_source: Open
 ) -> None:
     await _interrupt(await prepare(source, target), after=4)
     await source.close()
@@ -163,7 +169,7 @@ async def _interrupt(plan: Transfer, *, after: int) -> None:
 
 
 async def test_a_queue_of_the_same_name_is_refused_and_nothing_is_written(
-    source: Movable, target: Movable
+    source: Transferable, target: Transferable
 ) -> None:
     await target.put_queue(Queue(number=0, name="secrets"))
     before = await everything(target)
@@ -174,7 +180,7 @@ async def test_a_queue_of_the_same_name_is_refused_and_nothing_is_written(
     assert await everything(target) == before
 
 
-async def test_moving_again_does_nothing(source: Movable, target: Movable) -> None:
+async def test_moving_again_does_nothing(source: Transferable, target: Transferable) -> None:
     first = await move(source, target)
     await target.delete_group((await target.queues())[0].number, "audit")
     before = await everything(target)
@@ -185,7 +191,7 @@ async def test_moving_again_does_nothing(source: Movable, target: Movable) -> No
 
 
 async def test_one_queue_after_the_other_keeps_the_ids_too(
-    source: Movable, target: Movable
+    source: Transferable, target: Transferable
 ) -> None:
     for name in "secrets", "shop.orders", "cleared":
         assert (await move(source, target, name)).ids_kept
@@ -193,18 +199,20 @@ async def test_one_queue_after_the_other_keeps_the_ids_too(
     assert await everything(target) == await everything(source)
 
 
-async def test_a_queue_that_is_not_there_cannot_be_moved(source: Movable, target: Movable) -> None:
+async def test_a_queue_that_is_not_there_cannot_be_moved(
+    source: Transferable, target: Transferable
+) -> None:
     with pytest.raises(QueueNotFound):
         await prepare(source, target, ["nothing"])
 
 
-async def test_a_store_cannot_be_moved_into_itself(source: Movable) -> None:
+async def test_a_store_cannot_be_moved_into_itself(source: Transferable) -> None:
     with pytest.raises(Invalid):
         await prepare(source, source)
 
 
 async def test_a_store_that_others_use_is_refused(
-    source: Movable, target: Movable, open_target: Open, kinds: list[str]
+    source: Transferable, target: Transferable, open_target: Open, kinds: list[str]
 ) -> None:
     if kinds[1] == "rocksdb":
         pytest.skip("the lock of the directory sees to it")
@@ -219,7 +227,7 @@ async def test_a_store_that_others_use_is_refused(
 
 
 async def test_consumers_go_on_where_they_were(
-    source: Movable, target: Movable, told: Told, clock: ManualClock
+    source: Transferable, target: Transferable, told: Told, clock: ManualClock
 ) -> None:
     await move(source, target)
 
@@ -237,7 +245,7 @@ async def test_consumers_go_on_where_they_were(
 
 
 async def test_what_was_pushed_is_a_duplicate_and_what_comes_follows(
-    source: Movable, target: Movable
+    source: Transferable, target: Transferable
 ) -> None:
     await move(source, target)
 
@@ -252,7 +260,7 @@ async def test_what_was_pushed_is_a_duplicate_and_what_comes_follows(
 
 
 async def test_dead_letters_secrets_keys_and_states_work_in_the_target(
-    source: Movable, target: Movable, told: Told
+    source: Transferable, target: Transferable, told: Told
 ) -> None:
     await move(source, target)
 
@@ -270,7 +278,7 @@ async def test_dead_letters_secrets_keys_and_states_work_in_the_target(
 
 
 async def test_states_and_keys_follow_their_partitions_to_new_numbers(
-    source: Movable, target: Movable, told: Told
+    source: Transferable, target: Transferable, told: Told
 ) -> None:
     await target.load(BulkLoad(reserved=await source.last_number() + 100))
 
@@ -286,7 +294,7 @@ async def test_states_and_keys_follow_their_partitions_to_new_numbers(
 
 
 async def test_there_and_back_again_all_is_the_same_under_new_numbers(
-    source: Movable, target: Movable
+    source: Transferable, target: Transferable
 ) -> None:
     before = await everything(source)
     shift = await source.last_number()

@@ -138,7 +138,7 @@ class Sweeper:
 
     async def _try(self, sweep: Callable[[], Awaitable[object]], interval: float) -> None:
         try:
-            if await self._store.take_duty("sweep", 3 * interval):
+            if await self._store.acquire_leadership("sweep", 3 * interval):
                 await sweep()
         except Exception as error:
             log_failure(_log, f"sweeping stopped early; it starts again in {interval} s", error)

@@ -3,7 +3,7 @@
 import msgspec
 
 
-class Enqueued(msgspec.Struct, frozen=True, kw_only=True):
+class OutboxRow(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the outbox; ``payload`` is None if it is larger than whoever asked can take."""
 
     number: int

@@ -1,4 +1,4 @@
-"""What a server tells the others that share its store: what it changed of what all of them know."""
+"""Events that a server publishes to the other servers of its store."""
 
 from typing import NamedTuple
 
@@ -9,10 +9,10 @@ from skep.model.name import Instant, Offset
 from skep.model.queue import Partition
 
 
-class Grown(msgspec.Struct, frozen=True, array_like=True):
-    """Messages were appended to a partition, up to ``end``, at ``newest_at``.
+class PartitionAppended(msgspec.Struct, frozen=True, array_like=True):
+    """Messages from ``start`` up to ``end`` were appended to a partition at ``newest_at``.
 
-    They begin at ``start``. An event of a server before that was told does not say it.
+    Events of earlier versions have no ``start``.
     """
 
     partition: int
@@ -21,8 +21,8 @@ class Grown(msgspec.Struct, frozen=True, array_like=True):
     start: Offset | None = None
 
 
-class Cut(msgspec.Struct, frozen=True, array_like=True):
-    """What lay before ``start`` was removed from a partition; its oldest is now ``first_at``."""
+class PartitionTruncated(msgspec.Struct, frozen=True, array_like=True):
+    """A partition now begins at ``start``, with a message of ``first_at``."""
 
     partition: int
     start: Offset
@@ -30,9 +30,9 @@ class Cut(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ConsumerUpdated(msgspec.Struct, frozen=True, array_like=True):
-    """A group's state was replaced, by its lease's ``own`` holder or by somebody else.
+    """A group's state was replaced, by the holder of its lease if ``own``.
 
-    An event of a server before that was told does not name the ``queue``.
+    Events of earlier versions have no ``queue``.
     """
 
     partition: int
@@ -43,27 +43,41 @@ class ConsumerUpdated(msgspec.Struct, frozen=True, array_like=True):
     queue: int = 0
 
 
-class Happened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CommitEffects(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    # The keys that earlier versions of the server read and write.
+    rename={
+        "created": "born",
+        "appended": "grown",
+        "consumers": "moved",
+        "truncated": "cut",
+        "redacted": "blanked",
+        "dead_letters": "letters",
+    },
+):
     """What one commit, or one change of the catalogue, did.
 
-    ``queues`` are those whose configuration, groups or existence changed; ``blanked`` are
-    partitions of which single messages were removed; ``spaces`` those whose entries changed;
-    ``letters`` queues whose dead letters changed.
+    ``queues`` are those whose configuration, groups or existence changed; ``redacted`` are
+    partitions with redacted messages; ``spaces`` those whose entries changed; ``dead_letters``
+    queues whose dead letters changed.
     """
 
     queues: tuple[int, ...] = ()
-    born: tuple[Partition, ...] = ()
-    grown: tuple[Grown, ...] = ()
-    moved: tuple[ConsumerUpdated, ...] = ()
-    cut: tuple[Cut, ...] = ()
-    blanked: tuple[int, ...] = ()
+    created: tuple[Partition, ...] = ()
+    appended: tuple[PartitionAppended, ...] = ()
+    consumers: tuple[ConsumerUpdated, ...] = ()
+    truncated: tuple[PartitionTruncated, ...] = ()
+    redacted: tuple[int, ...] = ()
     spaces: tuple[str, ...] = ()
-    letters: tuple[int, ...] = ()
+    dead_letters: tuple[int, ...] = ()
 
 
-class News(NamedTuple):
-    """What happened on a lane; its numbers are 1, 2, 3 … without gaps, in commit order."""
+class PeerEvent(NamedTuple):
+    """What a commit on a lane did; numbers are 1, 2, 3 … without gaps, in commit order."""
 
     lane: int
     number: int
-    happened: Happened
+    effects: CommitEffects

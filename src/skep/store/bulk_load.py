@@ -73,7 +73,7 @@ class BulkLoad(msgspec.Struct, frozen=True, kw_only=True):
     marks: Sequence[Entry] = ()
 
 
-class Movable(Store, Protocol):
+class Transferable(Store, Protocol):
     """A store that queues can be moved out of, and into."""
 
     async def load(self, load: BulkLoad) -> None:

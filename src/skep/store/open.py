@@ -4,7 +4,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from skep.errors import Invalid, Unavailable
-from skep.store.bulk_load import Movable
+from skep.store.bulk_load import Transferable
 from skep.store.clock import Clock
 from skep.store.memory import MemoryStore
 from skep.store.protocol import Store
@@ -15,7 +15,7 @@ def open_store(url: str | Path, *, clock: Clock | None = None) -> Store:
     return _open(url, clock)
 
 
-def open_movable(url: str, *, create: bool = True) -> Movable:
+def open_transferable(url: str, *, create: bool = True) -> Transferable:
     """A store that queues can be moved out of or into; without ``create`` it must be there."""
     if not create and (directory := _directory(url)) and not (directory / "CURRENT").is_file():
         raise Invalid("store", f"{directory} does not hold a store")
@@ -25,7 +25,7 @@ def open_movable(url: str, *, create: bool = True) -> Movable:
     return store
 
 
-def _open(url: str | Path, clock: Clock | None) -> Movable | MemoryStore:
+def _open(url: str | Path, clock: Clock | None) -> Transferable | MemoryStore:
     if isinstance(url, Path):
         return _open_rocksdb(url, clock)
     if not isinstance(url, str):
@@ -64,7 +64,7 @@ def _path_in(url: str) -> str:
     return unquote(parts.netloc + parts.path)
 
 
-def _open_rocksdb(path: str | Path, clock: Clock | None) -> Movable:
+def _open_rocksdb(path: str | Path, clock: Clock | None) -> Transferable:
     # No name would mean the directory that the process happens to be in.
     if path == "":
         raise Invalid("store", "must name a directory or be memory://")
@@ -75,7 +75,7 @@ def _open_rocksdb(path: str | Path, clock: Clock | None) -> Movable:
     return RocksStore(Path(path), clock=clock)
 
 
-def _open_postgres(url: str, clock: Clock | None) -> Movable:
+def _open_postgres(url: str, clock: Clock | None) -> Transferable:
     try:
         from skep.store.postgres.store import PostgresStore  # an extra
     except ImportError:

@@ -1,4 +1,4 @@
-"""What the broker needs from a database, and nothing else."""
+"""What the broker needs from a database, by role; ``Store`` is all roles."""
 
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
@@ -10,8 +10,8 @@ from skep.model.dead_letter import DeadLetter, DeadLetterFilter
 from skep.model.entry import Entry
 from skep.model.journal import SegmentPlace
 from skep.model.name import Instant, Offset
-from skep.model.outbox import Enqueued
-from skep.model.peer_event import News
+from skep.model.outbox import OutboxRow
+from skep.model.peer_event import PeerEvent
 from skep.model.queue import Partition, Queue, Removal, Subscription
 from skep.model.segment import Segment
 from skep.model.trace import TraceEvent, TraceName
@@ -25,7 +25,7 @@ class StoredConsumer(NamedTuple):
 
 
 class GivenUp(NamedTuple):
-    """That a group gave the message at an offset up, and under which number it lies."""
+    """A message that a group gave up, by its offset, and the number of the dead letter."""
 
     offset: Offset
     group: str
@@ -33,7 +33,7 @@ class GivenUp(NamedTuple):
 
 
 class Truncation(NamedTuple):
-    """How many messages were removed, and where the partition starts now, whoever moved it."""
+    """The number of messages that a call removed, and where the partition starts now."""
 
     messages: int
     start: Offset
@@ -41,7 +41,7 @@ class Truncation(NamedTuple):
 
 
 class StoreStats(NamedTuple):
-    """What a store can say about itself at once."""
+    """Totals of a store that are cheap to read."""
 
     id: str
     bytes_on_disk: int
@@ -56,67 +56,91 @@ class Gauge(NamedTuple):
     value: int
 
 
-class Store(Protocol):
-    """Where queues are kept: a log that is read by position and written by ``commit``.
+class ClockStore(Protocol):
+    @property
+    def clock(self) -> Clock:
+        """The time of the store, the same for every server that shares it."""
+        ...
 
-    Rules every store obeys, and ``tests/store`` checks on each of them:
 
-    * what a method wrote is durable when it returns, and whole or absent after a crash;
-    * the time is the store's ``clock``, one for every server that shares the store;
-    * in a partition it never runs back: no message is older than the one before it;
-    * numbers of queues and partitions are never used again;
-    * reading gives what was committed; an unknown number is empty, not an error;
-    * it raises only what is in ``skep.errors``.
-    """
-
-    clock: Clock
-    shared: bool
-    """Whether other servers may use it at the same time: then there is news of them."""
-    lane: int
-    """The track of the journal that this process commits through."""
+class LogStore(ClockStore, Protocol):
+    """Segments: written by ``commit``, read by offset or by position in the journal."""
 
     @property
-    def failure(self) -> str | None:
-        """Why nothing will be written until the store is opened again; None while it can."""
+    def lane(self) -> int:
+        """The track of the journal that this process commits to."""
         ...
 
     async def commit(self, changes: Sequence[Change]) -> Commit:
-        """Apply each change wholly or not at all; all that were applied are durable on return.
+        """Apply each change wholly or not at all; all applied changes are durable on return.
 
-        They are judged in the order given, each seeing the ones before it. Messages for
-        one partition get consecutive offsets in that order. One that meets damaged data is
-        ``Unreadable``, and the others go on. What could be read before the call is durable on
-        return, too, even if all changes are empty or repetitions.
+        They are evaluated in the order given, each against the ones before it. Messages for
+        one partition get consecutive offsets in that order. A change that meets damaged data is
+        ``Unreadable``; the others are applied. Everything that could be read before the call is
+        durable on return, too, even if all changes are empty or repetitions.
         """
         ...
 
-    # The catalogue.
+    async def read(
+        self, partition: int, offset: Offset, *, messages: int, size: int
+    ) -> list[Segment]:
+        """The segments from the one that holds ``offset`` on, in order.
+
+        They end when they hold ``messages`` messages from ``offset`` on, or ``size`` bytes of
+        payload. If ``offset`` was truncated they begin with the first segment that is left.
+        """
+        ...
+
+    async def find_offset(self, partition: int, transaction_id: str) -> Offset | None:
+        """The offset of the message with this producer-chosen id."""
+        ...
+
+    async def offset_at(self, partition: int, moment: Instant) -> Offset:
+        """The first offset that was pushed at ``moment`` or later; the end if there is none."""
+        ...
+
+    async def heads(self, queue: int) -> dict[int, int]:
+        """The number of messages ever committed to the queue, by lane."""
+        ...
+
+    async def read_journal(
+        self, queue: int, lane: int, position: int, *, limit: int, backwards: bool = False
+    ) -> list[Segment]:
+        """Up to ``limit`` segments of a lane in commit order; truncated ones are left out.
+
+        Forwards they begin with the one that holds ``position``, backwards with the one that
+        holds the message before it.
+        """
+        ...
+
+    async def read_places(
+        self, queue: int, lane: int, position: int, *, limit: int
+    ) -> list[SegmentPlace]:
+        """The places of the segments that ``read_journal`` would return, without messages."""
+        ...
+
+
+class CatalogueStore(Protocol):
+    """Queues, their partitions, and the groups that consume them."""
 
     async def put_queue(self, queue: Queue, *, replace: bool = True) -> Queue:
         """Create the queue or replace its configuration, by name; return it with its number.
 
-        Without ``replace`` one that exists stays as it is.
+        Without ``replace`` an existing queue stays as it is and is returned.
         """
         ...
 
     async def delete_queue(self, queue: int) -> bool:
-        """Delete the queue and list its rows for ``purge``; False if there is none.
+        """Delete the queue and list its rows for ``purge``; False if it does not exist.
 
-        On return it is gone for good: nothing finds it or what it held by its number, its name, a
-        trace or a dead letter, and its name is free. How long that takes does not depend on what
-        it holds. Rows that are asked for by the number of a partition stay until they are purged.
-        """
-        ...
-
-    async def purge(self) -> bool:
-        """Remove a bounded number of rows of deleted queues and groups; False if there are none.
-
-        The list is durable: after a crash the next process goes on.
+        On return its name is free, and no call returns the queue or its messages by number, name,
+        trace or dead letter. The call takes the same time whatever the queue holds. Rows that are
+        read by the number of a partition stay until they are purged.
         """
         ...
 
     async def create_partitions(self, queue: int, names: Sequence[str]) -> list[Partition]:
-        """The partitions of these names, in the order given, made where there was none.
+        """The partitions of these names, in the order given; missing ones are created.
 
         Durable with the first commit that follows. Empty if the queue does not exist.
         """
@@ -129,23 +153,23 @@ class Store(Protocol):
     async def partitions(
         self, queue: int, *, after: Partition | None = None, limit: int | None = None
     ) -> Iterable[Partition]:
-        """The partitions of a queue, oldest first: all, or up to ``limit`` behind one."""
+        """The partitions of a queue, oldest first: all, or up to ``limit`` after one."""
         ...
 
     async def find_partitions(self, queue: int, numbers: Sequence[int]) -> list[Partition]:
-        """Those of the partitions with these numbers that the queue has."""
+        """The partitions with these numbers that belong to the queue."""
         ...
 
     async def consumers(
         self, queue: int, partitions: Sequence[int] | None = None
     ) -> Iterable[StoredConsumer]:
-        """The states of the groups of a queue, in all partitions or in some."""
+        """The states of all groups of a queue, in all partitions or in the given ones."""
         ...
 
     async def group_states(
         self, queue: int, group: str, *, after: int = -1, limit: int
     ) -> Sequence[StoredConsumer]:
-        """States of one group of a queue, by the number of the partition, behind one."""
+        """Up to ``limit`` states of one group, by partition number, after one."""
         ...
 
     async def subscriptions(self, queue: int) -> list[Subscription]: ...
@@ -153,136 +177,37 @@ class Store(Protocol):
     async def subscribe(
         self, subscription: Subscription, consumers: Sequence[StoredConsumer]
     ) -> bool:
-        """Record a first contact and the cursors that follow; ``id`` was never used before.
+        """Create a subscription and its first states; its ``id`` was never used before.
 
-        False, and nothing, if there was one before or the queue does not exist. Other calls go on
-        meanwhile, however many cursors there are.
+        False, and nothing is written, if the group is subscribed already or the queue does not
+        exist. Other calls are served meanwhile, however many states there are.
         """
         ...
 
     async def delete_group(self, queue: int, group: str) -> None:
         """Delete the group's subscription and list its states for ``purge``.
 
-        On return nothing finds them, and a group of the same name starts without them. How long
-        that takes does not depend on how many there are.
+        On return no call finds them, and a new group of the same name starts without them. The
+        call takes the same time however many there are.
         """
         ...
 
-    # Reading by position.
 
-    async def read(
-        self, partition: int, offset: Offset, *, messages: int, size: int
-    ) -> list[Segment]:
-        """The segments that hold ``offset`` and what follows, in order.
-
-        They go on until they hold ``messages`` messages from ``offset`` on, or ``size``
-        bytes of payload. If ``offset`` is no longer kept they begin at the first that is.
-        """
-        ...
-
-    async def find_offset(self, partition: int, transaction_id: str) -> Offset | None:
-        """Where the message with this producer-chosen id is."""
-        ...
-
-    async def offset_at(self, partition: int, moment: Instant) -> Offset:
-        """The first offset that was pushed at ``moment`` or later; the end if there is none."""
-        ...
-
-    async def find_trace(self, trace_id: bytes, *, limit: int) -> list[tuple[int, Offset]]:
-        """The addresses of messages with this trace id, oldest partition first."""
-        ...
-
-    # The journal.
-
-    async def heads(self, queue: int) -> dict[int, int]:
-        """How many messages were ever committed to the queue, by lane."""
-        ...
-
-    async def read_journal(
-        self, queue: int, lane: int, position: int, *, limit: int, backwards: bool = False
-    ) -> list[Segment]:
-        """Up to ``limit`` segments of a lane in the order of commits.
-
-        Forwards they begin with the one that holds ``position``, backwards with the one that
-        holds the message before it. What retention removed is left out.
-        """
-        ...
-
-    async def read_places(
-        self, queue: int, lane: int, position: int, *, limit: int
-    ) -> list[SegmentPlace]:
-        """Where the segments stand that ``read_journal`` would give, without their messages."""
-        ...
-
-    # News.
-
-    @property
-    def history(self) -> str:
-        """Names the course that events took.
-
-        It changes if the store may have gone back to an earlier state, as a standby has that
-        took over and had not heard of everything.
-        """
-        ...
-
-    async def accept_history(self, history: str) -> None:
-        """Go on from what is stored now; until then nothing is committed."""
-        ...
-
-    @property
-    def has_peers(self) -> bool:
-        """Whether other servers may have committed something that is not known here."""
-        ...
-
-    async def begin_news(self) -> None:
-        """From here on events of other servers count; what they did before is stored."""
-        ...
-
-    async def news(self) -> list[News] | None:
-        """What other servers published and was not heard of; of each lane in order.
-
-        None if some of it is gone, because it was not asked for in time.
-        """
-        ...
-
-    def heard(self, news: Iterable[News]) -> None:
-        """These events are known now."""
-        ...
-
-    async def take_duty(self, name: str, seconds: float) -> bool:
-        """Whether this server is the one to do something, for the next so many seconds."""
-        ...
-
-    # The outbox.
-
-    async def enqueued(
-        self, *, limit: int, size: int, payload_bytes: int, without: Collection[str] = ()
-    ) -> list[Enqueued]:
-        """What applications pushed in transactions that are committed, lowest number first.
-
-        Up to ``limit`` rows or ``size`` bytes, but at least one, and none of the queues
-        ``without``. A change that names a row in ``outbox`` takes it away.
-        """
-        ...
-
-    async def refuse_enqueued(self, number: int, reason: str) -> None:
-        """Keep a row from being read again, and let an operator see why."""
-        ...
-
-    # Removing.
+class RetentionStore(Protocol):
+    """How messages and the rows of deleted queues are removed."""
 
     async def truncate(
         self, queue: int, partition: int, before: Offset, *, kind: str
     ) -> Truncation:
-        """Remove the segments that lie wholly before ``before``; record it as ``kind``.
+        """Remove segments that end at ``before`` or earlier; record the removal as ``kind``.
 
-        A call removes a bounded number; 0 messages means that nothing is left to remove, and is
-        not recorded.
+        A call removes a bounded number. One that removes nothing returns 0 messages and is not
+        recorded.
         """
         ...
 
     async def delete_message(self, queue: int, partition: int, offset: Offset) -> bool:
-        """Blank one message for good; its offset stays. False if it is not there."""
+        """Redact one message; its offset stays. False if it does not exist."""
         ...
 
     async def removals(self, queue: int, *, limit: int) -> list[Removal]:
@@ -290,22 +215,26 @@ class Store(Protocol):
         ...
 
     async def record_removal(self, removal: Removal) -> None:
-        """Write a line of history for messages that left by another way than ``truncate``.
-
-        Nothing if the queue does not exist.
-        """
+        """Add a removal that ``truncate`` did not make; nothing if the queue does not exist."""
         ...
 
     async def forget_removals(self, queue: int, before: Instant, *, limit: int) -> int:
-        """Drop lines of a queue's history from before then, oldest first; return how many."""
+        """Delete up to ``limit`` removals older than ``before``, oldest first; return how many."""
         ...
 
-    # Dead letters, traces, idempotency.
+    async def purge(self) -> bool:
+        """Delete a bounded number of rows of deleted queues and groups; False if none are left.
 
+        The list of them is durable: after a crash the next process continues.
+        """
+        ...
+
+
+class DeadLetterStore(Protocol):
     async def dead_letters(
         self, which: DeadLetterFilter, *, before: int | None = None, limit: int
     ) -> list[DeadLetter]:
-        """Newest first, below the number ``before``."""
+        """The newest first, below the number ``before``."""
         ...
 
     async def count_dead_letters(self, which: DeadLetterFilter) -> int: ...
@@ -313,7 +242,13 @@ class Store(Protocol):
     async def find_dead_letter(self, queue: int, number: int) -> DeadLetter | None: ...
 
     async def given_up(self, partition: int, start: Offset, stop: Offset) -> list[GivenUp]:
-        """Which messages of ``[start, stop)`` are dead letters, in order, then by group."""
+        """The messages of ``[start, stop)`` that are dead letters, by offset, then by group."""
+        ...
+
+
+class TraceStore(Protocol):
+    async def find_trace(self, trace_id: bytes, *, limit: int) -> list[tuple[int, Offset]]:
+        """The partitions and offsets of messages with this trace id, oldest partition first."""
         ...
 
     async def trace_events(self, partition: int, offset: Offset) -> list[TraceEvent]:
@@ -323,41 +258,128 @@ class Store(Protocol):
     async def named_events(
         self, name: str, *, before: int | None = None, limit: int
     ) -> list[TraceEvent]:
-        """The events that carry a name, newest first, below the number ``before``."""
+        """The events with a name, newest first, below the number ``before``."""
         ...
 
     async def trace_names(self, *, after: str = "", limit: int) -> list[TraceName]: ...
 
+
+class IdempotencyStore(Protocol):
     async def find_outcome(self, key: IdempotencyKey) -> Outcome | None:
-        """What became of the change with this key, if there was one."""
+        """The outcome of the change that was committed with this key."""
         ...
 
     async def forget_outcomes(self, before: Instant, *, limit: int) -> int:
-        """Drop idempotency keys recorded before then; return how many."""
+        """Delete up to ``limit`` outcomes recorded before then; return how many."""
         ...
 
-    # Entries.
+
+class EntryStore(Protocol):
+    """Small values by space and key; written by ``commit``."""
 
     async def find_entries(self, space: str, wanted: Sequence[str]) -> list[Entry]:
-        """The entries of these keys, in their order, without those that are not there."""
+        """The entries of these keys that exist, in the order of the keys."""
         ...
 
     async def list_entries(
         self, space: str, *, prefix: str = "", after: str = "", limit: int
     ) -> list[Entry]:
-        """The entries whose keys begin with ``prefix`` and come behind ``after``, in order."""
+        """The entries whose keys begin with ``prefix`` and follow ``after``, in key order."""
         ...
 
-    # The whole.
+
+class PeerStore(Protocol):
+    """What other servers of the same store did, and which of them does a duty for all."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether other servers may use the store at the same time."""
+        ...
+
+    @property
+    def timeline(self) -> str:
+        """Changes if the store may have lost commits, as after a failover to a standby."""
+        ...
+
+    async def accept_timeline(self, timeline: str) -> None:
+        """Continue from what is stored now; before this call commits are rejected."""
+        ...
+
+    @property
+    def has_peers(self) -> bool:
+        """Whether other servers may have committed something that was not read here yet."""
+        ...
+
+    async def start_peer_events(self) -> None:
+        """Return from ``peer_events`` only events that follow this call."""
+        ...
+
+    async def peer_events(self) -> list[PeerEvent] | None:
+        """The events of other servers that are not marked as applied, in order within a lane.
+
+        None if some were deleted before they were read.
+        """
+        ...
+
+    def mark_applied(self, events: Iterable[PeerEvent]) -> None: ...
+
+    async def acquire_leadership(self, name: str, seconds: float) -> bool:
+        """Whether this server is the one that does the named duty for the next ``seconds``."""
+        ...
+
+
+class OutboxStore(Protocol):
+    async def outbox_rows(
+        self, *, limit: int, size: int, payload_bytes: int, without: Collection[str] = ()
+    ) -> list[OutboxRow]:
+        """Rows that applications committed to the outbox, lowest number first.
+
+        Up to ``limit`` rows or ``size`` bytes, but at least one, and none of the queues
+        ``without``. A change that names a row in ``outbox`` deletes it.
+        """
+        ...
+
+    async def reject_outbox_row(self, number: int, reason: str) -> None:
+        """Return the row no more, and keep it with the reason for an operator."""
+        ...
+
+
+class Store(
+    LogStore,
+    CatalogueStore,
+    RetentionStore,
+    DeadLetterStore,
+    TraceStore,
+    IdempotencyStore,
+    EntryStore,
+    PeerStore,
+    OutboxStore,
+    Protocol,
+):
+    """Where queues are kept: a log that is read by position and written by ``commit``.
+
+    Rules of every store, which ``tests/store`` checks on each of them:
+
+    * what a method wrote is durable when it returns, and whole or absent after a crash;
+    * in a partition time never runs back: no message is older than the one before it;
+    * numbers of queues and partitions are never reused;
+    * reads return what was committed; an unknown number is empty, not an error;
+    * it raises only errors of ``skep.errors``.
+    """
+
+    @property
+    def failure(self) -> str | None:
+        """Why every write is rejected until the store is opened again; None if it is not."""
+        ...
 
     async def stats(self) -> StoreStats: ...
 
     def gauges(self) -> Sequence[Gauge]:
-        """Numbers of the database itself that say whether it keeps up."""
+        """Numbers of the database itself that show whether it keeps up."""
         ...
 
     async def backup(self, path: Path) -> None:
-        """Write a copy of this instant to ``path``, which must not exist, while work goes on."""
+        """Write a consistent copy to ``path``, which must not exist, while work continues."""
         ...
 
     async def close(self) -> None: ...

@@ -1,45 +1,39 @@
-"""What a store says of others if it has no others: one process, one lane, no news, no outbox."""
+"""The roles of a store that one process has to itself: no peers, one lane, no outbox."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 
-from skep.model.outbox import Enqueued
-from skep.model.peer_event import News
-from skep.store.protocol import Gauge
+from skep.model.outbox import OutboxRow
+from skep.model.peer_event import PeerEvent
+
+LANE = 0
+"""The only lane."""
 
 
 class SingleServer:
-    shared = False
-    lane = 0
-    history = ""
-    failure: str | None = None
+    """Peer events and the outbox of a store without peers: there are none of either."""
 
-    async def accept_history(self, history: str) -> None:
-        """There is only one."""
+    async def accept_timeline(self, timeline: str) -> None:
+        """Do nothing: such a store has one timeline."""
 
-    def gauges(self) -> Sequence[Gauge]:
-        return ()
+    async def start_peer_events(self) -> None:
+        """Do nothing: no peer publishes anything."""
 
-    has_peers = False
-
-    async def begin_news(self) -> None:
-        """There are no other servers."""
-
-    async def news(self) -> list[News] | None:
+    async def peer_events(self) -> list[PeerEvent] | None:
         return []
 
-    def heard(self, news: Iterable[News]) -> None:
-        """There are no other servers."""
+    def mark_applied(self, events: Iterable[PeerEvent]) -> None:
+        """Do nothing: no peer publishes anything."""
 
-    async def take_duty(self, name: str, seconds: float) -> bool:
+    async def acquire_leadership(self, name: str, seconds: float) -> bool:
         return True
 
-    async def enqueued(
+    async def outbox_rows(
         self, *, limit: int, size: int, payload_bytes: int, without: Collection[str] = ()
-    ) -> list[Enqueued]:
+    ) -> list[OutboxRow]:
         return []
 
-    async def refuse_enqueued(self, number: int, reason: str) -> None:
-        """There is none that could be refused."""
+    async def reject_outbox_row(self, number: int, reason: str) -> None:
+        """Do nothing: ``outbox_rows`` returned no row."""
 
     def is_enqueued(self, number: int) -> bool:
         return False

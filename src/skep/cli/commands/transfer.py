@@ -9,7 +9,7 @@ import typer
 from skep.cli import output
 from skep.cli.options import Json
 from skep.core.transfer.transfer import TransferResult, prepare
-from skep.store.open import open_movable
+from skep.store.open import open_transferable
 
 Source = Annotated[str, typer.Argument(help="Where the queues are: a directory, or postgresql://…")]
 Target = Annotated[
@@ -33,9 +33,9 @@ def transfer(source: Source, target: Target, queue: Only = None, as_json: Json =
 
 async def _transfer(source: str, target: str, queues: list[str]) -> TransferResult:
     async with AsyncExitStack() as opened:
-        old = open_movable(source, create=False)
+        old = open_transferable(source, create=False)
         opened.push_async_callback(old.close)
-        new = open_movable(target)
+        new = open_transferable(target)
         opened.push_async_callback(new.close)
         plan = await prepare(old, new, queues)
         with output.progress("moving messages", plan.messages) as step:

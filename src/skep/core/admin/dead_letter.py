@@ -20,7 +20,7 @@ from skep.model.dead_letter import DeadLetter, DeadLetterFilter, FailedMessage
 from skep.model.message import Receipt
 from skep.model.name import MAX_NUMBER, check_count, check_label, from_datetime, to_datetime
 from skep.model.segment import ENCRYPTED, Columns
-from skep.store.protocol import Store
+from skep.store.protocol import DeadLetterStore
 
 _STEP = 200
 _STEP_BYTES = 1 << 20
@@ -33,7 +33,7 @@ _PAGE = 50
 class DeadLetters:
     def __init__(
         self,
-        store: Store,
+        store: DeadLetterStore,
         registry: Registry,
         peer_sync: PeerSync,
         committer: Committer,

@@ -4,7 +4,7 @@ import asyncio
 import logging
 
 from skep.core.aio import PeriodicTask
-from skep.store.protocol import Store
+from skep.store.protocol import RetentionStore
 
 LOOK_SECONDS = 1.0
 """How often the list of deleted queues is looked at."""
@@ -15,7 +15,7 @@ _log = logging.getLogger("skep.remover")
 
 
 class Remover:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: RetentionStore) -> None:
         self._store = store
         self._repeating = PeriodicTask(
             self._purge, "removing rows of deleted queues and groups failed; retrying", _log

@@ -20,7 +20,7 @@ from skep.model.change import Applied, Change, ConsumerUpdate
 from skep.model.consumer import Consumer
 from skep.model.name import RESERVED, Offset, check_count, from_datetime, to_datetime
 from skep.model.stats import GroupLag, PartitionLag
-from skep.store.protocol import Store
+from skep.store.protocol import LogStore
 
 Target: TypeAlias = Literal["beginning", "end"] | int | datetime
 _STEP = 500
@@ -30,7 +30,7 @@ _STEP = 500
 class Groups:
     def __init__(
         self,
-        store: Store,
+        store: LogStore,
         registry: Registry,
         committer: Committer,
         peer_sync: PeerSync,

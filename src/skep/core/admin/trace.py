@@ -18,7 +18,7 @@ from skep.model.change import Change
 from skep.model.message import Message
 from skep.model.name import MAX_NUMBER, check_count, check_id, check_label, check_name, check_text
 from skep.model.trace import TraceEvent, TraceName
-from skep.store.protocol import Store
+from skep.store.protocol import TraceStore
 
 MAX_NAMES = 20
 MAX_EVENTS = 10_000
@@ -27,7 +27,7 @@ MAX_EVENTS = 10_000
 class Traces:
     def __init__(
         self,
-        store: Store,
+        store: TraceStore,
         registry: Registry,
         peer_sync: PeerSync,
         committer: Committer,

@@ -10,7 +10,7 @@ from enum import Enum
 from skep.core.cluster.peer_sync import PeerSync
 from skep.errors import InMaintenance
 from skep.model.change import EntryVersion
-from skep.store.protocol import Store
+from skep.store.protocol import EntryStore
 
 SPACE = "maintenance"
 PUSHING, POPPING = "pushing", "popping"
@@ -27,7 +27,7 @@ class PushMode(Enum):
 
 
 class MaintenanceMode:
-    def __init__(self, store: Store, peer_sync: PeerSync) -> None:
+    def __init__(self, store: EntryStore, peer_sync: PeerSync) -> None:
         self._store = store
         self._peer_sync = peer_sync
         self._version = 0

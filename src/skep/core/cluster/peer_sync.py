@@ -22,7 +22,12 @@ from skep.core.state.state_loader import StateLoader
 from skep.model.change import Change, Commit, Gone, QueueVersion, Reconfigured, Stale
 from skep.model.consumer import Revision
 from skep.model.name import SECOND, Instant
-from skep.model.peer_event import ConsumerUpdated, Cut, Grown, Happened
+from skep.model.peer_event import (
+    CommitEffects,
+    ConsumerUpdated,
+    PartitionAppended,
+    PartitionTruncated,
+)
 from skep.store.protocol import Store
 
 _SET_BACK = SECOND
@@ -54,7 +59,7 @@ class PeerSync:
         self._lease_table = lease_table
         self._cache = cache
         self._reloader = StateReloader(store, registry, loader)
-        self._history = ""
+        self._timeline = ""
         self._loading = loader.loading
         self._next: asyncio.Task[None] | None = None
         self._polling = PeriodicTask(self._keep_up, "cannot read peer events", _log)
@@ -67,9 +72,9 @@ class PeerSync:
         self._spaces[space] = call
 
     async def begin(self) -> None:
-        """From here on news count: to be called before anything is loaded."""
-        await self._store.begin_news()
-        self._history = self._store.history
+        """From here on events count: to be called before anything is loaded."""
+        await self._store.start_peer_events()
+        self._timeline = self._store.timeline
 
     def start(self, interval: float) -> None:
         if self._store.shared:
@@ -188,32 +193,32 @@ class PeerSync:
             self._latest = now
         self._latest = max(self._latest, now)
 
-    async def _reload_all(self, history: str) -> None:
+    async def _reload_all(self, timeline: str) -> None:
         """Nothing that was known counts: not even versions, which may have been given again."""
         _log.warning("PostgreSQL failover detected; reloading all state")
-        await self._store.begin_news()
+        await self._store.start_peer_events()
         await self._loader.reload()
-        await self._store.accept_history(history)
-        self._history = history
+        await self._store.accept_timeline(timeline)
+        self._timeline = timeline
 
     async def _look(self) -> None:
         async with self._loading:
             self._next = None
-            if self._store.history != self._history:
-                await self._reload_all(self._store.history)
-            news = await self._store.news()
-            if news is None:
+            if self._store.timeline != self._timeline:
+                await self._reload_all(self._store.timeline)
+            events = await self._store.peer_events()
+            if events is None:
                 await self._start_over()
                 return
-            await self._hear([each.happened for each in news])
-            self._store.heard(news)
+            await self._apply_all([event.effects for event in events])
+            self._store.mark_applied(events)
             for queue in list(self._loader.outdated):
                 await self._reloader.reload(queue)
                 self._loader.outdated.discard(queue)
 
     async def _start_over(self) -> None:
         _log.warning("missed peer events; reloading all queues")
-        await self._store.begin_news()
+        await self._store.start_peer_events()
         await self._reloader.reload_all()
         # Deletions of single messages and changes of dead letters are among what was missed.
         self._cache.clear()
@@ -222,45 +227,45 @@ class PeerSync:
         for call in self._spaces.values():
             await call()
 
-    async def _hear(self, news: list[Happened]) -> None:
+    async def _apply_all(self, commits: list[CommitEffects]) -> None:
         """Creations first: an event of one lane may be about what another lane created."""
-        for queue in {number for each in news for number in each.queues}:
+        for queue in {number for each in commits for number in each.queues}:
             await self._reloader.look_at(queue)
-        for partition in [partition for each in news for partition in each.born]:
+        for partition in [partition for each in commits for partition in each.created]:
             await self._reloader.add(partition)
-        await self._load_leased(news)
-        for each in news:
+        await self._load_leased(commits)
+        for each in commits:
             await self._apply(each)
-        for space in {space for each in news for space in each.spaces}:
+        for space in {space for each in commits for space in each.spaces}:
             if space in self._spaces:
                 await self._spaces[space]()
 
-    async def _load_leased(self, news: list[Happened]) -> None:
+    async def _load_leased(self, commits: list[CommitEffects]) -> None:
         """Load the partitions that others have leased, so that their leases are known here.
 
-        The rest of a queue that is being loaded comes page by page, and may take its time.
+        The rest of a queue that is being loaded follows page by page.
         """
         leased: dict[int, set[int]] = {}
-        for moved in (moved for each in news for moved in each.moved if moved.state.lease):
+        for moved in (moved for each in commits for moved in each.consumers if moved.state.lease):
             leased.setdefault(moved.queue, set()).add(moved.partition)
         for number, partitions in leased.items():
             queue = self._registry.by_number.get(number)
             if queue is not None and not queue.loaded:
                 await self._loader.load_unknown(queue, partitions)
 
-    async def _apply(self, happened: Happened) -> None:
-        for grown in happened.grown:
+    async def _apply(self, effects: CommitEffects) -> None:
+        for grown in effects.appended:
             self._grow(grown)
-        for cut in happened.cut:
+        for cut in effects.truncated:
             self._cut(cut)
-        for moved in happened.moved:
+        for moved in effects.consumers:
             await self._move(moved)
-        for partition in happened.blanked:
+        for partition in effects.redacted:
             self._cache.drop(partition)
-        for queue in happened.letters:
+        for queue in effects.dead_letters:
             self._forget_dead_letters(queue)
 
-    def _grow(self, grown: Grown) -> None:
+    def _grow(self, grown: PartitionAppended) -> None:
         partition = self._registry.partitions.get(grown.partition)
         if partition is None:
             self._loader.miss(grown.partition)
@@ -268,7 +273,7 @@ class PeerSync:
             partition.grow(grown.end, grown.newest_at, start=grown.start)
             self._registry.refresh_grown(partition)
 
-    def _cut(self, cut: Cut) -> None:
+    def _cut(self, cut: PartitionTruncated) -> None:
         partition = self._registry.partitions.get(cut.partition)
         if partition is None:
             self._loader.miss(cut.partition)

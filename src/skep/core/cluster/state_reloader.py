@@ -12,11 +12,11 @@ from skep.core.state.queue_state import GroupState, QueueState
 from skep.core.state.registry import Registry
 from skep.core.state.state_loader import StateLoader
 from skep.model.queue import Partition, Subscription
-from skep.store.protocol import Store
+from skep.store.protocol import CatalogueStore
 
 
 class StateReloader:
-    def __init__(self, store: Store, registry: Registry, loader: StateLoader) -> None:
+    def __init__(self, store: CatalogueStore, registry: Registry, loader: StateLoader) -> None:
         self._store = store
         self._registry = registry
         self._loader = loader

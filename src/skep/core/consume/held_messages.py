@@ -13,13 +13,13 @@ from skep.model import ranges
 from skep.model.address import address_of
 from skep.model.name import LeaseId, Offset
 from skep.model.segment import Segment
-from skep.store.protocol import Store
+from skep.store.protocol import LogStore
 
 
 class HeldMessages:
     def __init__(
         self,
-        store: Store,
+        store: LogStore,
         registry: Registry,
         lease_table: LeaseTable,
         peer_sync: PeerSync,

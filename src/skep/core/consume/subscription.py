@@ -14,7 +14,7 @@ from skep.errors import QueueNotFound
 from skep.model.consumer import Consumer
 from skep.model.name import Instant, from_datetime
 from skep.model.queue import Subscription
-from skep.store.protocol import Store, StoredConsumer
+from skep.store.protocol import LogStore, StoredConsumer
 
 
 class Seeds(Sequence[StoredConsumer]):
@@ -47,7 +47,7 @@ class Seeds(Sequence[StoredConsumer]):
 
 class Subscriptions:
     def __init__(
-        self, store: Store, catalogue: Catalogue, quotas: Quotas, peer_sync: PeerSync
+        self, store: LogStore, catalogue: Catalogue, quotas: Quotas, peer_sync: PeerSync
     ) -> None:
         self._store = store
         self._catalogue = catalogue

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from skep.errors import Invalid
 from skep.model.name import Instant, check_text
 from skep.model.segment import Segment
-from skep.store.protocol import Store
+from skep.store.protocol import LogStore
 
 _TOKEN = re.compile(r"(-?[0-9]{1,19})\.([0-9]{1,19})\.([0-9]{1,19})\.([0-9]{1,19})")
 
@@ -59,7 +59,7 @@ class Track(Protocol):
 class JournalTrack:
     """Everything that one server committed to a queue."""
 
-    def __init__(self, store: Store, queue: int, lane: int, head: int) -> None:
+    def __init__(self, store: LogStore, queue: int, lane: int, head: int) -> None:
         self._store = store
         self._head = head
         self.key = queue, lane
@@ -89,7 +89,7 @@ class JournalTrack:
 class PartitionTrack:
     """One partition of a queue."""
 
-    def __init__(self, store: Store, queue: int, partition: int, start: int, end: int) -> None:
+    def __init__(self, store: LogStore, queue: int, partition: int, start: int, end: int) -> None:
         self._store = store
         self._start = start
         self._end = end

@@ -25,7 +25,7 @@ from skep.model.name import Instant, from_datetime
 from skep.model.queue import Queue
 from skep.model.segment import Segment
 from skep.model.stats import MessageStatus
-from skep.store.protocol import Store
+from skep.store.protocol import LogStore
 
 MAX_LOOKED_AT = 10_000
 """Messages that are looked at for one page, whether or not they match."""
@@ -70,7 +70,7 @@ class _Search:
 class MessageBrowser:
     def __init__(
         self,
-        store: Store,
+        store: LogStore,
         registry: Registry,
         peer_sync: PeerSync,
         inspector: MessageInspector,

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterable
 
 from skep.errors import Corrupted
 from skep.model.journal import Range, SegmentPlace
-from skep.store.protocol import Store
+from skep.store.protocol import LogStore
 
 FIRST_PAGE, PAGE = 32, 1024
 """Places of a lane that are read at first, and at a time: twice as many each time."""
@@ -21,7 +21,7 @@ FIRST_PAGE, PAGE = 32, 1024
 class Merge:
     """The segments of ranges, one range for each lane, with earlier ones of a partition first."""
 
-    def __init__(self, store: Store, queue: int, ranges: Iterable[Range]) -> None:
+    def __init__(self, store: LogStore, queue: int, ranges: Iterable[Range]) -> None:
         self._queue = queue
         self._lanes = {each.lane: _Lane(store, queue, each) for each in ranges}
 
@@ -45,7 +45,7 @@ class Merge:
 
 
 class _Lane:
-    def __init__(self, store: Store, queue: int, asked: Range) -> None:
+    def __init__(self, store: LogStore, queue: int, asked: Range) -> None:
         self._store = store
         self._queue = queue
         self._lane = asked.lane

@@ -13,12 +13,12 @@ from skep.model.dead_letter import DeadLetter
 from skep.model.message import Message
 from skep.model.name import Offset, to_datetime
 from skep.model.segment import DELETED, ENCRYPTED, Columns, Segment
-from skep.store.protocol import Store
+from skep.store.protocol import LogStore
 
 
 class SegmentReader:
     def __init__(
-        self, store: Store, registry: Registry, cache: SegmentCache, keys: KeyRing
+        self, store: LogStore, registry: Registry, cache: SegmentCache, keys: KeyRing
     ) -> None:
         self._store = store
         self._registry = registry

@@ -4,13 +4,13 @@ from skep.core.cluster.peer_sync import PeerSync
 from skep.core.state.queue_state import QueueState
 from skep.errors import QueueFull
 from skep.model.change import Capacity
-from skep.store.protocol import Store
+from skep.store.protocol import LogStore
 
 
 class FillLevel:
     """The backlog of queues, and how many messages were ever pushed to them by then."""
 
-    def __init__(self, store: Store, peer_sync: PeerSync) -> None:
+    def __init__(self, store: LogStore, peer_sync: PeerSync) -> None:
         self._store = store
         self._peer_sync = peer_sync
 

@@ -21,7 +21,7 @@ from skep.core.produce.push_batch import PushBatch
 from skep.errors import Invalid, QueueFull, SkepError
 from skep.model.change import Applied
 from skep.model.message import Draft
-from skep.model.outbox import Enqueued
+from skep.model.outbox import OutboxRow
 from skep.store.protocol import Store
 
 ROWS, BYTES = 500, 4 << 20
@@ -67,7 +67,7 @@ class Outbox:
         if self._has_duty:
             try:
                 # The others need not wait until it runs out.
-                await self._store.take_duty(_DUTY, 0)
+                await self._store.acquire_leadership(_DUTY, 0)
             except SkepError as error:
                 _log.warning("the outbox was not handed over: %s", error)
 
@@ -96,14 +96,14 @@ class Outbox:
     async def _on_duty(self) -> bool:
         now = asyncio.get_running_loop().time()
         if now >= self._ask_at:
-            self._has_duty = await self._store.take_duty(_DUTY, DUTY_SECONDS)
+            self._has_duty = await self._store.acquire_leadership(_DUTY, DUTY_SECONDS)
             self._ask_at = now + ASK_SECONDS
         return self._has_duty
 
     async def _move(self) -> int:
         """Append what is there; returns how many rows left the outbox."""
         now = asyncio.get_running_loop().time()
-        rows = await self._store.enqueued(
+        rows = await self._store.outbox_rows(
             limit=min(ROWS, self._limits.push_messages),
             size=BYTES,
             payload_bytes=self._limits.payload_bytes,
@@ -115,16 +115,16 @@ class Outbox:
         moved = await asyncio.gather(*[self._append(name, list(some)) for name, some in by_queue])
         return sum(moved)
 
-    async def _refuse(self, row: Enqueued) -> bool:
+    async def _refuse(self, row: OutboxRow) -> bool:
         """Reject a row that no broker accepts, so that it does not block those behind it."""
         reason = self._refusal(row)
         if reason is None:
             return False
         _log.warning("row %d of the outbox was refused: %s", row.number, reason)
-        await self._store.refuse_enqueued(row.number, reason)
+        await self._store.reject_outbox_row(row.number, reason)
         return True
 
-    def _refusal(self, row: Enqueued) -> str | None:
+    def _refusal(self, row: OutboxRow) -> str | None:
         if row.payload is None:
             most = self._limits.payload_bytes
             return f"payload: is {row.size} bytes long, at most {most} are allowed"
@@ -134,7 +134,7 @@ class Outbox:
             return str(error)
         return None
 
-    async def _append(self, queue: str, rows: Sequence[Enqueued]) -> int:
+    async def _append(self, queue: str, rows: Sequence[OutboxRow]) -> int:
         """Append rows of one queue, or as many of the first as there is room for."""
         try:
             while rows:
@@ -157,7 +157,7 @@ class Outbox:
         until = asyncio.get_running_loop().time() + HOLD_SECONDS
         self._held[queue] = _Held(until, reason)
 
-    async def _append_all(self, queue: str, rows: Sequence[Enqueued]) -> int:
+    async def _append_all(self, queue: str, rows: Sequence[OutboxRow]) -> int:
         batch = PushBatch(queue, list(map(_draft, rows)), self._limits)
         numbers = tuple([row.number for row in rows])
         outcome = await self._pusher.attempt(batch, None, outbox=numbers)
@@ -166,5 +166,5 @@ class Outbox:
         return len(rows) if isinstance(outcome, Applied) else 0
 
 
-def _draft(row: Enqueued) -> Draft:
+def _draft(row: OutboxRow) -> Draft:
     return Draft(row.payload or b"", row.partition, row.transaction_id)

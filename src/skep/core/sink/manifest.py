@@ -26,7 +26,7 @@ from skep.model.change import EntryUpdate
 from skep.model.entry import Entry
 from skep.model.name import MAX_NUMBER, check_count, check_text
 from skep.model.sink import Stage
-from skep.store.protocol import Store
+from skep.store.protocol import EntryStore
 
 STAGES, CHUNKS, DECISIONS = "sink.stages", "sink.chunks", "sink.decisions"
 APPS, BATCHES = "sink.apps", "sink.batches"
@@ -295,13 +295,13 @@ def drop_data(pieces: Iterable[ChunkRef]) -> list[EntryUpdate]:
     ]
 
 
-async def read_staged(store: Store, prefix: str) -> list[StagedChunk]:
+async def read_staged(store: EntryStore, prefix: str) -> list[StagedChunk]:
     """The chunks that are staged under a prefix of keys, in their order."""
     found = await read_all(store, STAGES, prefix)
     return [StagedChunk(entry, _decode(entry, ChunkRef)) async for entry in yielding(found)]
 
 
-async def read_sizes(store: Store) -> list[tuple[str, int]]:
+async def read_sizes(store: EntryStore) -> list[tuple[str, int]]:
     """The application and the size of each chunk that is staged."""
     found = await read_all(store, STAGES)
     return [
@@ -309,19 +309,19 @@ async def read_sizes(store: Store) -> list[tuple[str, int]]:
     ]
 
 
-async def find_size(store: Store, key: str) -> int | None:
+async def find_size(store: EntryStore, key: str) -> int | None:
     """The size of a staged chunk, if it is staged."""
     found = await store.find_entries(STAGES, [key])
     return _decode(found[0], PieceSize).size if found else None
 
 
-async def read_progress(store: Store, account: Account) -> tuple[Progress | None, int]:
+async def read_progress(store: EntryStore, account: Account) -> tuple[Progress | None, int]:
     """How far an app is, and the version of the entry that says so."""
     found = await store.find_entries(account.space, [account.app])
     return (_decode(found[0], Progress), found[0].version) if found else (None, 0)
 
 
-async def read_owner(store: Store, app: str) -> str | None:
+async def read_owner(store: EntryStore, app: str) -> str | None:
     """The owner of an app, the same for what it writes with versions and without."""
     for space in (APPS, BATCHES):
         progress, _ = await read_progress(store, Account(space, app))
@@ -330,7 +330,7 @@ async def read_owner(store: Store, app: str) -> str | None:
     return None
 
 
-async def read_owners(store: Store, apps: Sequence[str]) -> dict[str, str]:
+async def read_owners(store: EntryStore, apps: Sequence[str]) -> dict[str, str]:
     """The owners of apps, without those that have none."""
     owners: dict[str, str] = {}
     for space in (BATCHES, APPS):
@@ -342,18 +342,18 @@ async def read_owners(store: Store, apps: Sequence[str]) -> dict[str, str]:
     return owners
 
 
-async def read_decision(store: Store, account: Account) -> Decision | None:
+async def read_decision(store: EntryStore, account: Account) -> Decision | None:
     found = await store.find_entries(DECISIONS, [account.decision])
     return _decode(found[0], Decision) if found else None
 
 
-async def read_data(store: Store, pieces: Sequence[ChunkRef]) -> list[bytes] | None:
+async def read_data(store: EntryStore, pieces: Sequence[ChunkRef]) -> list[bytes] | None:
     """The chunks themselves; None if one is gone, because somebody published it."""
     found = await store.find_entries(CHUNKS, [piece.data for piece in pieces])
     return [entry.value for entry in found] if len(found) == len(pieces) else None
 
 
-async def read_all(store: Store, space: str, prefix: str = "") -> list[Entry]:
+async def read_all(store: EntryStore, space: str, prefix: str = "") -> list[Entry]:
     page = await store.list_entries(space, prefix=prefix, limit=_PAGE)
     found = list(page)
     while len(page) == _PAGE:

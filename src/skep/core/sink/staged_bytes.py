@@ -8,7 +8,7 @@ from skep.core.aio import KeyedLocks
 from skep.core.sink import manifest as ledger
 from skep.core.state import quota
 from skep.core.state.quota import MAX_COUNTS, Count
-from skep.store.protocol import Store
+from skep.store.protocol import EntryStore
 
 MIN_CHUNK_BYTES = 64 << 10
 """What a chunk counts at least: the number of chunks is limited too."""
@@ -18,7 +18,7 @@ REFUSED_SECONDS = 1.0
 
 
 class StagedBytes:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: EntryStore) -> None:
         self._store = store
         self._counts: dict[str | None, Count] = {}
         self._totals_updater = KeyedLocks[str | None]()

@@ -20,7 +20,7 @@ from skep.model.change import EntryUpdate
 from skep.model.entry import Entry, check_key
 from skep.model.name import LeaseId, Offset, check_name, check_queue_name
 from skep.model.operation import Ack, Keep, Operation, Push, Status, Transaction, Verdict
-from skep.store.protocol import Store
+from skep.store.protocol import EntryStore
 
 _QUERIES = "stream.queries"
 STATE = "stream.state"
@@ -50,7 +50,11 @@ class CycleAck(msgspec.Struct, frozen=True, kw_only=True):
 
 class StreamQueries:
     def __init__(
-        self, store: Store, committer: Committer, transactor: Transactor, addresses: HeldMessages
+        self,
+        store: EntryStore,
+        committer: Committer,
+        transactor: Transactor,
+        addresses: HeldMessages,
     ) -> None:
         self._store = store
         self._committer = committer

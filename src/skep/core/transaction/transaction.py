@@ -44,7 +44,7 @@ from skep.model.operation import (
     Transaction,
     Verdict,
 )
-from skep.store.protocol import Store
+from skep.store.protocol import IdempotencyStore
 
 T = TypeVar("T")
 
@@ -75,7 +75,7 @@ class _Memo(msgspec.Struct, frozen=True, array_like=True):
 class Transactor:
     def __init__(
         self,
-        store: Store,
+        store: IdempotencyStore,
         committer: Committer,
         peer_sync: PeerSync,
         preparer: PushPreparer,

@@ -17,7 +17,7 @@ from skep.model.entry import Entry
 from skep.model.name import RESERVED
 from skep.model.queue import Queue
 from skep.model.segment import Segment
-from skep.store.bulk_load import BulkLoad, LoadedConsumer, LoadedRemoval, Movable, StoredId
+from skep.store.bulk_load import BulkLoad, LoadedConsumer, LoadedRemoval, StoredId, Transferable
 
 SPACE = "transfer"
 HIDDEN = f"{RESERVED}transfer."
@@ -60,7 +60,9 @@ def mark_entry(key: str, value: object) -> Entry:
 class Copy:
     """A queue on its way, from where its mark says."""
 
-    def __init__(self, source: Movable, target: Movable, queue: Queue, mark: Mark) -> None:
+    def __init__(
+        self, source: Transferable, target: Transferable, queue: Queue, mark: Mark
+    ) -> None:
         self._source = source
         self._target = target
         self._queue = queue

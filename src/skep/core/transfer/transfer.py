@@ -14,7 +14,7 @@ from skep.core.transfer.renumber import Numbers, shift_entry, shift_outcome
 from skep.errors import Conflict, Invalid, QueueNotFound
 from skep.model.dead_letter import DeadLetterFilter
 from skep.model.queue import Partition, Queue
-from skep.store.bulk_load import BulkLoad, Movable
+from skep.store.bulk_load import BulkLoad, Transferable
 
 _PAGE = 200
 _encode = msgspec.msgpack.Encoder().encode
@@ -40,7 +40,7 @@ class Transfer:
     """Made by ``prepare``, which looks at both stores and writes nothing."""
 
     def __init__(
-        self, source: Movable, target: Movable, copies: Sequence[Copy], *, whole: bool
+        self, source: Transferable, target: Transferable, copies: Sequence[Copy], *, whole: bool
     ) -> None:
         self._source = source
         self._target = target
@@ -120,7 +120,9 @@ class Transfer:
             await self._target.load(BulkLoad(outcomes=moved))
 
 
-async def prepare(source: Movable, target: Movable, names: Sequence[str] = ()) -> Transfer:
+async def prepare(
+    source: Transferable, target: Transferable, names: Sequence[str] = ()
+) -> Transfer:
     """Look what is to be done for these queues, or for all.
 
     Raises ``Conflict`` if a server runs on one of the stores, or if the target holds a queue of
@@ -147,7 +149,7 @@ async def prepare(source: Movable, target: Movable, names: Sequence[str] = ()) -
     return transfer
 
 
-async def _check_alone(source: Movable, target: Movable) -> None:
+async def _check_alone(source: Transferable, target: Transferable) -> None:
     if (await source.stats()).id == (await target.stats()).id:
         raise Invalid("target", "is the source, or a copy of it")
     for name, store in ("source", source), ("target", target):
@@ -158,7 +160,7 @@ async def _check_alone(source: Movable, target: Movable) -> None:
             )
 
 
-async def _chosen(source: Movable, names: Sequence[str]) -> list[Queue]:
+async def _chosen(source: Transferable, names: Sequence[str]) -> list[Queue]:
     found = {
         queue.name: queue for queue in await source.queues() if not queue.name.startswith(HIDDEN)
     }
@@ -179,7 +181,9 @@ def _check(name: str, mark: Mark | None, known: dict[str, Queue]) -> Mark | None
     return mark if mark and hidden and hidden.number == mark.queue else None
 
 
-async def _choose_shift(source: Movable, target: Movable, new: Sequence[Queue], store: str) -> int:
+async def _choose_shift(
+    source: Transferable, target: Transferable, new: Sequence[Queue], store: str
+) -> int:
     """By how much the numbers of new queues grow, so that none is given twice."""
     if not new:
         return 0
@@ -194,7 +198,7 @@ async def _choose_shift(source: Movable, target: Movable, new: Sequence[Queue], 
     return 0 if used < min(queue.number for queue in new) else used
 
 
-async def _numbers(store: Movable, queues: Iterable[Queue]) -> set[int]:
+async def _numbers(store: Transferable, queues: Iterable[Queue]) -> set[int]:
     """The numbers of queues and of their partitions."""
     found = {queue.number for queue in queues}
     for number in list(found):
@@ -202,17 +206,17 @@ async def _numbers(store: Movable, queues: Iterable[Queue]) -> set[int]:
     return found
 
 
-async def _find_mark(target: Movable, name: str) -> Mark | None:
+async def _find_mark(target: Transferable, name: str) -> Mark | None:
     found = await target.find_entries(SPACE, [f"queue/{name}"])
     return msgspec.msgpack.decode(found[0].value, type=Mark) if found else None
 
 
-async def _find_reserved(target: Movable, store: str) -> Reserved | None:
+async def _find_reserved(target: Transferable, store: str) -> Reserved | None:
     found = await target.find_entries(SPACE, [f"source/{store}"])
     return msgspec.msgpack.decode(found[0].value, type=Reserved) if found else None
 
 
-async def _fingerprint(source: Movable, queue: Queue) -> bytes:
+async def _fingerprint(source: Transferable, queue: Queue) -> bytes:
     """The same as long as nobody pushes, pops, acknowledges or configures."""
     digest = hashlib.blake2b(_encode(queue), digest_size=16)
     letters = await source.count_dead_letters(DeadLetterFilter(queue=queue.number))

@@ -68,7 +68,7 @@ class PartitionTail:
 
 
 def split(columns: Columns) -> Iterable[tuple[Columns, int]]:
-    """Cut into pieces that each make a segment of reasonable size; each with its bytes."""
+    """Split messages into pieces of at most one segment, each with its size in bytes."""
     total = sum(map(len, columns.payloads))
     if len(columns.payloads) <= MAX_SEGMENT_MESSAGES and total <= MAX_SEGMENT_BYTES:
         return ((columns, total),)

@@ -8,7 +8,7 @@ from msgspec.structs import astuple
 
 from skep.model.entry import Entry
 from skep.model.name import Offset
-from skep.model.peer_event import Happened
+from skep.model.peer_event import CommitEffects
 from skep.model.queue import Partition, Queue
 from skep.model.trace import TraceEvent
 from skep.store.bulk_load import BulkLoad, LoadedConsumer, LoadedRemoval, StoredId, StoredOutcome
@@ -21,54 +21,60 @@ from skep.store.postgres.commit.write import (
     put,
     put_events,
 )
-from skep.store.postgres.dead_letter import EntryRows, LetterRows, TraceRows
 from skep.store.postgres.nul_text import from_text, hash_of, to_text
-from skep.store.postgres.retention import RemovingRows
+from skep.store.postgres.peer_feed import PeerFeed
+from skep.store.postgres.session import PostgresSession
 from skep.store.postgres.sql import QUERIES
 
 
-class MovingRows(RemovingRows, LetterRows, TraceRows, EntryRows):
+class PostgresBulkLoader:
+    def __init__(self, session: PostgresSession, feed: PeerFeed) -> None:
+        self._session = session
+        self._feed = feed
+
     async def load(self, load: BulkLoad) -> None:
-        async def work(connection: asyncpg.Connection) -> tuple[None, Happened]:
-            await self._lane.renew(connection)  # others see by it that somebody works here
+        async def work(connection: asyncpg.Connection) -> tuple[None, CommitEffects]:
+            await self._session.lane.renew(connection)  # so that peers see a server at work
             if load.reserved:
                 await connection.fetch(QUERIES["reserve_numbers"], load.reserved)
             await _load_log(connection, load)
             await _load_groups(connection, load)
             await _load_rest(connection, load)
-            return None, Happened(queues=tuple(queue.number for queue in load.queues))
+            return None, CommitEffects(queues=tuple(queue.number for queue in load.queues))
 
-        await self._write_and_tell(work)
+        await self._feed.write_and_publish(work)
 
     async def others(self) -> int:
-        found: int = await (await self._db()).fetch_value("other_servers", self._lane.owner)
+        found: int = await self._session.fetch_value("other_servers", self._session.lane.owner)
         return found
 
     async def last_number(self) -> int:
-        found: int = await (await self._db()).fetch_value("last_number")
+        found: int = await self._session.fetch_value("last_number")
         return found
 
     async def locate(self, partition: int, chosen: Sequence[str]) -> list[Offset | None]:
-        hashes = [hash_of(each) for each in chosen]
-        places = [partition] * len(hashes)
-        found = await (await self._db()).fetch("known_transaction_ids", places, hashes)
-        known = {row[1]: row[2] for row in found}
-        return [known.get(each) for each in hashes]
+        hashes = [hash_of(chosen_id) for chosen_id in chosen]
+        partitions = [partition] * len(hashes)
+        found = await self._session.fetch("known_transaction_ids", partitions, hashes)
+        offsets = {row["hash"]: row["at_offset"] for row in found}
+        return [offsets.get(hashed) for hashed in hashes]
 
     async def all_events(
         self, queue: int, *, after: tuple[int, Offset, int], limit: int
     ) -> list[TraceEvent]:
-        found = await (await self._db()).fetch("all_events", queue, *after, limit)
+        found = await self._session.fetch("all_events", queue, *after, limit)
         return list(map(rows.to_event, found))
 
     async def all_entries(self, *, after: tuple[str, str], limit: int) -> list[Entry]:
         space, key = after
-        found = await (await self._db()).fetch("all_entries", space, hash_of(key), limit)
+        found = await self._session.fetch("all_entries", space, hash_of(key), limit)
         return list(map(rows.to_entry, found))
 
     async def all_outcomes(self, *, after: str, limit: int) -> list[StoredOutcome]:
-        found = await (await self._db()).fetch("all_outcomes", to_text(after), limit)
-        return [StoredOutcome(from_text(row[0]), *astuple(rows.to_recorded(row))) for row in found]
+        found = await self._session.fetch("all_outcomes", to_text(after), limit)
+        return [
+            StoredOutcome(from_text(row["name"]), *astuple(rows.to_recorded(row))) for row in found
+        ]
 
 
 async def _load_log(connection: asyncpg.Connection, load: BulkLoad) -> None:

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Sequence
 import asyncpg
 
 from skep.errors import Unavailable
-from skep.model.peer_event import Happened
+from skep.model.peer_event import CommitEffects
 from skep.model.queue import Partition, Queue, Subscription
 from skep.store.postgres import rows
-from skep.store.postgres.peer_feed import NewsRows
+from skep.store.postgres.peer_feed import PeerFeed
+from skep.store.postgres.session import PostgresSession
 from skep.store.postgres.sql import QUERIES
 from skep.store.protocol import StoredConsumer
 
@@ -16,19 +17,30 @@ STEP = 500
 """First states of a group that are written in one transaction: some ten milliseconds."""
 
 
-class CatalogueRows(NewsRows):
+class PostgresCatalogueTable:
+    def __init__(self, session: PostgresSession, feed: PeerFeed) -> None:
+        self._session = session
+        self._feed = feed
+
     async def put_queue(self, queue: Queue, *, replace: bool = True) -> Queue:
         values = queue.name, queue.namespace, queue.task, *rows.from_options(queue.options)
 
-        async def work(connection: asyncpg.Connection) -> tuple[Queue, Happened]:
+        async def work(connection: asyncpg.Connection) -> tuple[Queue, CommitEffects]:
             known = None if replace else await connection.fetch(QUERIES["find_queue"], queue.name)
             if known:
-                return rows.to_queue(known[0]), Happened()
-            made = await connection.fetch(QUERIES["put_queue"], *values, self.clock.now())
+                return rows.to_queue(known[0]), CommitEffects()
+            made = await connection.fetch(QUERIES["put_queue"], *values, self._session.clock.now())
             stored = rows.to_queue(made[0])
-            return stored, Happened(queues=(stored.number,))
+            return stored, CommitEffects(queues=(stored.number,))
 
-        return await self._write_and_tell(work)
+        return await self._feed.write_and_publish(work)
+
+    async def delete_queue(self, queue: int) -> bool:
+        async def work(connection: asyncpg.Connection) -> tuple[bool, CommitEffects]:
+            existed = bool(await connection.fetch(QUERIES["delete_queue"], queue))
+            return existed, CommitEffects(queues=(queue,) if existed else ())
+
+        return await self._feed.write_and_publish(work)
 
     async def create_partitions(self, queue: int, names: Sequence[str]) -> list[Partition]:
         """On disk when it returns, for the sake of their numbers.
@@ -40,61 +52,56 @@ class CatalogueRows(NewsRows):
         # Only these: each name that is sent takes a number, even if the partition exists.
         if missing := [name for name in names if name not in known]:
 
-            async def work(connection: asyncpg.Connection) -> tuple[None, Happened]:
-                now = self.clock.now()
+            async def work(connection: asyncpg.Connection) -> tuple[None, CommitEffects]:
+                now = self._session.clock.now()
                 made = await connection.fetch(QUERIES["create_partitions"], queue, missing, now)
-                return None, Happened(born=tuple(map(rows.to_partition, made)))
+                return None, CommitEffects(created=tuple(map(rows.to_partition, made)))
 
-            await self._write_and_tell(work)
+            await self._feed.write_and_publish(work)
             known = await self._named(queue, names)
         return [known[name] for name in names if name in known]
 
     async def _named(self, queue: int, names: Sequence[str]) -> dict[str, Partition]:
-        database = await self._db()
-        found = await database.fetch("partitions_named", queue, list(names))
+        found = await self._session.fetch("partitions_named", queue, list(names))
         return {partition.name: partition for partition in map(rows.to_partition, found)}
 
     async def queues(self) -> list[Queue]:
-        database = await self._db()
-        return list(map(rows.to_queue, await database.fetch_all("queues")))
+        return list(map(rows.to_queue, await self._session.fetch_all("queues")))
 
     async def queue(self, number: int) -> Queue | None:
-        database = await self._db()
-        found = await database.fetch("queue", number)
+        found = await self._session.fetch("queue", number)
         return rows.to_queue(found[0]) if found else None
 
     async def partitions(
         self, queue: int, *, after: Partition | None = None, limit: int | None = None
     ) -> Iterable[Partition]:
-        database = await self._db()
         number = after.number if after else -1
-        found = await database.fetch_all("partitions", queue, number, limit)
+        found = await self._session.fetch_all("partitions", queue, number, limit)
         return list(map(rows.to_partition, found))
 
     async def find_partitions(self, queue: int, numbers: Sequence[int]) -> list[Partition]:
-        found = await (await self._db()).fetch_all("partitions_numbered", queue, list(numbers))
+        found = await self._session.fetch_all("partitions_numbered", queue, list(numbers))
         return list(map(rows.to_partition, found))
 
     async def consumers(
         self, queue: int, partitions: Sequence[int] | None = None
     ) -> Iterable[StoredConsumer]:
-        database = await self._db()
         if partitions is None:
-            found = await database.fetch_all("consumers", queue)
+            found = await self._session.fetch_all("consumers", queue)
         else:
-            found = await database.fetch_all("consumers_of", queue, list(partitions))
-        return list(map(_to_stored, found))
+            found = await self._session.fetch_all("consumers_of", queue, list(partitions))
+        return list(map(rows.to_stored_consumer, found))
 
     async def group_states(
         self, queue: int, group: str, *, after: int = -1, limit: int
     ) -> Sequence[StoredConsumer]:
-        database = await self._db()
-        found = await database.fetch_all("group_states", queue, group, after, limit)
-        return list(map(_to_stored, found))
+        found = await self._session.fetch_all("group_states", queue, group, after, limit)
+        return list(map(rows.to_stored_consumer, found))
 
     async def subscriptions(self, queue: int) -> list[Subscription]:
-        database = await self._db()
-        return list(map(rows.to_subscription, await database.fetch_all("subscriptions", queue)))
+        return list(
+            map(rows.to_subscription, await self._session.fetch_all("subscriptions", queue))
+        )
 
     async def subscribe(
         self, subscription: Subscription, consumers: Sequence[StoredConsumer]
@@ -108,30 +115,29 @@ class CatalogueRows(NewsRows):
         if is_large:
             await self._put_first_states(subscription, consumers)
 
-        async def work(connection: asyncpg.Connection) -> tuple[bool, Happened]:
+        async def work(connection: asyncpg.Connection) -> tuple[bool, CommitEffects]:
             first = await connection.fetch(
                 QUERIES["subscribe"], *rows.from_subscription(subscription)
             )
             if not first:
                 await connection.execute(QUERIES["give_up_starting_group"], *_key(subscription))
-                return False, Happened()
+                return False, CommitEffects()
             await _insert_first(connection, subscription, consumers[-STEP:])
             if is_large:
                 await _check_starting(connection, "unlist_starting_group", subscription)
-            return True, Happened(queues=(subscription.queue,))
+            return True, CommitEffects(queues=(subscription.queue,))
 
-        return await self._write_and_tell(work)
+        return await self._feed.write_and_publish(work)
 
     async def _put_first_states(
         self, subscription: Subscription, consumers: Sequence[StoredConsumer]
     ) -> None:
         """All but the last ones."""
-        database = await self._db()
 
         async def begin(connection: asyncpg.Connection) -> None:
             await connection.execute(QUERIES["list_starting_group"], *_key(subscription))
 
-        await database.write(begin)
+        await self._session.write(begin)
         for start in range(0, len(consumers) - STEP, STEP):
             some = consumers[start : min(start + STEP, len(consumers) - STEP)]
 
@@ -141,15 +147,15 @@ class CatalogueRows(NewsRows):
                 await _check_starting(connection, "renew_starting_group", subscription)
                 await _insert_first(connection, subscription, some)
 
-            await database.write(put)
+            await self._session.write(put)
 
     async def delete_group(self, queue: int, group: str) -> None:
-        async def work(connection: asyncpg.Connection) -> tuple[None, Happened]:
+        async def work(connection: asyncpg.Connection) -> tuple[None, CommitEffects]:
             # A trigger lists its states for removal.
             await connection.execute(QUERIES["delete_subscription"], queue, group)
-            return None, Happened(queues=(queue,))
+            return None, CommitEffects(queues=(queue,))
 
-        await self._write_and_tell(work)
+        await self._feed.write_and_publish(work)
 
 
 def _key(subscription: Subscription) -> tuple[int, str, str]:
@@ -177,7 +183,3 @@ async def _check_starting(
         raise Unavailable(
             f"the first states of group {subscription.group!r} took too long to write; try again"
         )
-
-
-def _to_stored(row: asyncpg.Record) -> StoredConsumer:
-    return StoredConsumer(row[0], row[1], rows.to_consumer(row[2:]))

@@ -18,8 +18,8 @@ from skep.store.postgres.driver_errors import (
     RACES,
     BrokenConnection,
     Raced,
-    not_written,
-    words,
+    message_of,
+    unavailable_from,
 )
 from skep.store.postgres.sql import QUERIES
 from skep.store.postgres.transaction import Work, transact
@@ -79,9 +79,9 @@ class Connections:
                         return await work(connection)
                 except LOST as error:
                     if not was_idle or isinstance(error, TimeoutError):
-                        raise not_written(error) from error
+                        raise unavailable_from(error) from error
                 except asyncpg.PostgresError as error:
-                    raise not_written(error) from error
+                    raise unavailable_from(error) from error
 
     async def write(self, work: Work[T]) -> T:
         """Do ``work`` in a transaction on a connection that is free."""
@@ -186,7 +186,7 @@ class Connections:
             )
             await self._begin(connection)
         except (*DRIVER, ValueError) as error:
-            raise Unavailable(f"no connection to PostgreSQL: {words(error)}") from error
+            raise Unavailable(f"no connection to PostgreSQL: {message_of(error)}") from error
         return connection
 
     async def _begin(self, connection: asyncpg.Connection) -> None:

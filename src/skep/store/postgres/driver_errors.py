@@ -55,18 +55,18 @@ def was_not_sent(error: Exception) -> bool:
     return is_driver and str(error).startswith("cannot switch to state")
 
 
-def words(error: Exception) -> str:
+def message_of(error: Exception) -> str:
     """What an error says; some, as a deadline that has passed, say nothing."""
     return str(error) or type(error).__name__
 
 
-def not_written(error: Exception) -> SkepError:
+def unavailable_from(error: Exception) -> SkepError:
     """For an error before COMMIT was sent, or of a read."""
     if isinstance(error, _DAMAGE):
         return Corrupted(f"the schema queen is damaged: {error}; restore a backup")
-    return Unavailable(f"PostgreSQL cannot serve: {words(error)}")
+    return Unavailable(f"PostgreSQL cannot serve: {message_of(error)}")
 
 
-def perhaps_written(error: Exception) -> SkepError:
+def outcome_unknown_from(error: Exception) -> SkepError:
     """For an error in answer to COMMIT, or instead of one."""
     return OutcomeUnknown(f"PostgreSQL did not say whether it has committed: {error!r}")

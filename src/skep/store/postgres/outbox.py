@@ -4,32 +4,34 @@ from collections.abc import Collection
 
 import asyncpg
 
-from skep.model.outbox import Enqueued
+from skep.model.outbox import OutboxRow
 from skep.store.postgres.nul_text import to_text
-from skep.store.postgres.session import Opening
+from skep.store.postgres.session import PostgresSession
 from skep.store.postgres.sql import QUERIES
 
 
-class OutboxRows(Opening):
-    async def enqueued(
+class OutboxTable:
+    def __init__(self, session: PostgresSession) -> None:
+        self._session = session
+
+    async def outbox_rows(
         self, *, limit: int, size: int, payload_bytes: int, without: Collection[str] = ()
-    ) -> list[Enqueued]:
-        database = await self._db()
-        found = await database.fetch("read_outbox", list(without), limit, size, payload_bytes)
+    ) -> list[OutboxRow]:
+        found = await self._session.fetch("read_outbox", list(without), limit, size, payload_bytes)
         return [
-            Enqueued(
-                number=row[0],
-                queue=row[1],
-                partition=row[2],
-                transaction_id=row[3],
-                size=row[4],
-                payload=row[5],
+            OutboxRow(
+                number=row["number"],
+                queue=row["queue"],
+                partition=row["partition"],
+                transaction_id=row["transaction_id"],
+                size=row["size"],
+                payload=row["payload"],
             )
             for row in found
         ]
 
-    async def refuse_enqueued(self, number: int, reason: str) -> None:
+    async def reject_outbox_row(self, number: int, reason: str) -> None:
         async def work(connection: asyncpg.Connection) -> None:
             await connection.execute(QUERIES["refuse_outbox"], number, to_text(reason))
 
-        await (await self._db()).write(work)
+        await self._session.write(work)

@@ -1,9 +1,8 @@
-"""Telling the other servers what happened, and hearing what they tell."""
+"""Publishes what this server wrote to its peers, and reads what they published."""
 
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
 from typing import TypeVar
 
 import asyncpg
@@ -11,27 +10,26 @@ import msgspec
 
 from skep.errors import OutcomeUnknown
 from skep.model.change import Applied, Change, Outcome
-from skep.model.peer_event import ConsumerUpdated, Grown, Happened, News
+from skep.model.peer_event import CommitEffects, ConsumerUpdated, PartitionAppended, PeerEvent
 from skep.model.segment import Segment
-from skep.store.clock import Clock
 from skep.store.postgres.lane import ALONE_SECONDS, Lane
-from skep.store.postgres.session import Opening
+from skep.store.postgres.session import PostgresSession
 from skep.store.postgres.sql import QUERIES
 
 T = TypeVar("T")
 
 KEEP_SECONDS = 60
-"""Who has heard nothing for longer reads everything again."""
+"""A server that has read no event for longer reloads all state."""
 _FORGET_SECONDS = 10
 
 encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Happened).decode
+_decode = msgspec.msgpack.Decoder(CommitEffects).decode
 
 
 class Positions:
-    """Up to which number the events of each lane are known: heard of, or our own.
+    """Up to which number the events of each lane are applied here, or were published from here.
 
-    Lanes change hands, so neither all events of our lane are ours nor all of ours are on it.
+    Lanes change owners, so some events of our lane are not ours, and some of ours are on others.
     """
 
     def __init__(self) -> None:
@@ -43,7 +41,7 @@ class Positions:
         self._ahead.clear()
 
     def note(self, lane: int, number: int) -> None:
-        """An event is known. Those before it may not be."""
+        """Mark one event as applied. Earlier ones of its lane may be missing."""
         ahead = self._ahead.setdefault(lane, set())
         ahead.add(number)
         known = self.known.get(lane, 0)
@@ -54,103 +52,98 @@ class Positions:
 
     @property
     def has_gaps(self) -> bool:
-        """Whether something before an event that is known is not."""
+        """Whether an event is missing before one that is applied."""
         return any(self._ahead.values())
 
     def is_known(self, lane: int, number: int) -> bool:
         return number <= self.known.get(lane, 0) or number in self._ahead.get(lane, ())
 
 
-class NewsRows(Opening):
-    shared = True
+class PeerFeed:
+    """The events of all servers that share the database, each lane in its order."""
 
-    def __init__(self, url: str, *, clock: Clock | None = None) -> None:
-        super().__init__(url, clock=clock)
+    def __init__(self, session: PostgresSession) -> None:
+        self._session = session
         self._positions = Positions()
-        self._last_told = (-1, 0)
+        self._last_published = (-1, 0)
         """The lane and the number of our last event."""
         self._alone_until = 0.0
-        self._alone_once_heard = 0.0
-        """The same, as soon as the events that came with it are applied."""
+        self._alone_once_applied = 0.0
+        """The next value of ``_alone_until``, as soon as the events read with it are applied."""
         self._marks: deque[tuple[float, int, int]] = deque()
-        """When which event of ours was the last, on which lane."""
+        """Points in time, each with the lane and number of our last event before it."""
 
-    async def begin_news(self) -> None:
-        found = await (await self._db()).fetch("news_heads")
-        self._positions.reset({row[0]: row[1] for row in found})
+    async def start_peer_events(self) -> None:
+        found = await self._session.fetch("peer_event_heads")
+        self._positions.reset({row["lane"]: row["number"] for row in found})
 
-    async def news(self) -> list[News] | None:
-        database, lane, positions = await self._db(), self._lane, self._positions
+    async def peer_events(self) -> list[PeerEvent] | None:
+        connections = await self._session.connections()
+        lane, clock, positions = self._session.lane, self._session.database_clock, self._positions
         if lane.is_due:
-            await database.write(lane.keep)
-            self.lane = lane.number
-        known, asked_at, steady = positions.known, time.monotonic(), self._told.steady()
+            await connections.write(lane.keep)
+        known, asked_at, steady = positions.known, time.monotonic(), clock.steady()
         in_doubt = lane.in_doubt or positions.has_gaps
-        found = await database.fetch(
-            "news", list(known), list(known.values()), lane.owner, in_doubt
+        found = await connections.fetch(
+            "peer_events", list(known), list(known.values()), lane.owner, in_doubt
         )
-        await self._forget()
-        self._told.learn(found[0][1], steady)
-        has_peers, events = found[0][0], [row[2:] for row in found if row[2] is not None]
-        if any(row[1] > known.get(row[0], 0) + 1 for row in events):
+        await self._delete_old_events()
+        clock.learn(found[0]["now"], steady)
+        has_peers = found[0]["has_peers"]
+        events = [row for row in found if row["lane"] is not None]
+        if any(row["next"] > known.get(row["lane"], 0) + 1 for row in events):
             return None
-        self._alone_once_heard = 0 if has_peers or in_doubt else asked_at + ALONE_SECONDS
+        self._alone_once_applied = 0 if has_peers or in_doubt else asked_at + ALONE_SECONDS
         return [
-            News(row[0], row[2], _decode(row[3]))
+            PeerEvent(row["lane"], row["number"], _decode(row["content"]))
             for row in events
-            if row[2] is not None and not positions.is_known(row[0], row[2])
+            if row["number"] is not None and not positions.is_known(row["lane"], row["number"])
         ]
 
     @property
     def has_peers(self) -> bool:
         return time.monotonic() >= self._alone_until
 
-    def heard(self, news: Iterable[News]) -> None:
-        for each in news:
-            self._positions.note(each.lane, each.number)
-        self._alone_until, self._alone_once_heard = self._alone_once_heard, 0.0
+    def mark_applied(self, events: Iterable[PeerEvent]) -> None:
+        for event in events:
+            self._positions.note(event.lane, event.number)
+        self._alone_until, self._alone_once_applied = self._alone_once_applied, 0.0
 
-    def _note_told(self, event: tuple[int, int] | None) -> None:
-        """We have published an event, if any: its lane and its number."""
+    def note_published(self, event: tuple[int, int] | None) -> None:
+        """Record the lane and number of an event that this server has committed, if any."""
         if event is not None:
-            self._last_told = event
+            self._last_published = event
             self._positions.note(*event)
 
-    async def take_duty(self, name: str, seconds: float) -> bool:
-        async def work(connection: asyncpg.Connection) -> bool:
-            owner, until = self._lane.owner, timedelta(seconds=seconds)
-            return bool(await connection.fetch(QUERIES["take_duty"], name, owner, until))
-
-        return await (await self._db()).write(work)
-
-    async def _write_and_tell(
-        self, work: Callable[[asyncpg.Connection], Awaitable[tuple[T, Happened]]]
+    async def write_and_publish(
+        self, work: Callable[[asyncpg.Connection], Awaitable[tuple[T, CommitEffects]]]
     ) -> T:
-        """Do something between two commits, and tell of it with it.
+        """Run ``work`` in a transaction between two commits, and publish its effects with it.
 
-        A commit that waited for the lane would see what was before, and have to be done again. The
-        lane is locked first, as commits do it: in another order they would wait for each other.
+        The lane is locked first, as commits do: a commit that waited for the lane after reading
+        would have read an older state, and another order would deadlock.
         """
+        lane = self._session.lane
 
-        async def whole(connection: asyncpg.Connection) -> tuple[T, tuple[int, int] | None]:
-            await self._lane.lock(connection)
-            result, happened = await work(connection)
-            return result, await tell(connection, self._lane, happened)
+        async def transaction(connection: asyncpg.Connection) -> tuple[T, tuple[int, int] | None]:
+            await lane.lock(connection)
+            result, effects = await work(connection)
+            return result, await publish(connection, lane, effects)
 
         try:
-            result, number = await (await self._db()).commit(whole)
+            result, event = await (await self._session.connections()).commit(transaction)
         except OutcomeUnknown:
-            self._lane.doubt()
+            lane.doubt()
             raise
-        self._note_told(number)
-        await self._lane.announce()
+        self.note_published(event)
+        await lane.announce()
         return result
 
-    async def _forget(self) -> None:
-        """Delete events that we published a minute ago, now and then."""
+    async def _delete_old_events(self) -> None:
+        """Delete the events that this server published more than a minute ago, now and then."""
         now, marks = time.monotonic(), self._marks
         if not marks or now - marks[-1][0] >= _FORGET_SECONDS:
-            marks.append((now, *self._last_told))
+            marks.append((now, *self._last_published))
         if now - marks[0][0] < KEEP_SECONDS + _FORGET_SECONDS:
             return
         while len(marks) > 1 and now - marks[1][0] >= KEEP_SECONDS:
@@ -158,50 +151,52 @@ class NewsRows(Opening):
         _, lane, number = marks.popleft()
 
         async def work(connection: asyncpg.Connection) -> None:
-            await connection.execute(QUERIES["forget_news"], lane, number)
+            await connection.execute(QUERIES["forget_peer_events"], lane, number)
 
-        await (await self._db()).write(work)
+        await self._session.write(work)
 
 
-async def tell(
-    connection: asyncpg.Connection, lane: Lane, happened: Happened
+async def publish(
+    connection: asyncpg.Connection, lane: Lane, effects: CommitEffects
 ) -> tuple[int, int] | None:
-    """Let the others know, as soon as this is committed; nothing if nothing happened.
+    """Add an event to the transaction, unless there are no effects.
 
-    Returns its lane and number, which are to be noted when it is committed.
+    Returns its lane and number, for ``note_published`` after the commit.
     """
-    if happened == _NOTHING:
+    if effects == _NOTHING:
         return None
-    content = encode(happened)
+    content = encode(effects)
     number: int | None = await connection.fetchval(
-        QUERIES["tell"], lane.number, lane.owner, content
+        QUERIES["publish_event"], lane.number, lane.owner, content
     )
     if number is None:
         await lane.take(connection)
-        number = await connection.fetchval(QUERIES["tell"], lane.number, lane.owner, content)
+        number = await connection.fetchval(
+            QUERIES["publish_event"], lane.number, lane.owner, content
+        )
     await lane.renew(connection)
     return None if number is None else (lane.number, number)
 
 
-_NOTHING = Happened()
+_NOTHING = CommitEffects()
 
 
-def happened_in(
+def effects_of(
     changes: Sequence[Change],
     outcomes: Sequence[Outcome],
     segments: Sequence[Segment],
     spaces: Iterable[str],
-) -> Happened:
-    """What a commit did, for those who were not there."""
-    return Happened(
-        grown=_grown(segments),
-        moved=_moved(changes, outcomes),
+) -> CommitEffects:
+    """What the applied changes of a commit did, as peers need to know it."""
+    return CommitEffects(
+        appended=_appended(segments),
+        consumers=_consumers(changes, outcomes),
         spaces=tuple(sorted(set(spaces))),
-        letters=_letters(changes, outcomes),
+        dead_letters=_dead_letters(changes, outcomes),
     )
 
 
-def _letters(changes: Sequence[Change], outcomes: Sequence[Outcome]) -> tuple[int, ...]:
+def _dead_letters(changes: Sequence[Change], outcomes: Sequence[Outcome]) -> tuple[int, ...]:
     queues: set[int] = set()
     for change, outcome in zip(changes, outcomes, strict=True):
         if isinstance(outcome, Applied) and not outcome.repeated:
@@ -210,15 +205,20 @@ def _letters(changes: Sequence[Change], outcomes: Sequence[Outcome]) -> tuple[in
     return tuple(queues)
 
 
-def _grown(segments: Sequence[Segment]) -> tuple[Grown, ...]:
+def _appended(segments: Sequence[Segment]) -> tuple[PartitionAppended, ...]:
     ends = {segment.partition: segment for segment in segments}
     return tuple(
-        [Grown(number, last.end, last.created_at, last.start) for number, last in ends.items()]
+        [
+            PartitionAppended(number, last.end, last.created_at, last.start)
+            for number, last in ends.items()
+        ]
     )
 
 
-def _moved(changes: Sequence[Change], outcomes: Sequence[Outcome]) -> tuple[ConsumerUpdated, ...]:
-    moved = {
+def _consumers(
+    changes: Sequence[Change], outcomes: Sequence[Outcome]
+) -> tuple[ConsumerUpdated, ...]:
+    updated = {
         (update.partition, update.group): ConsumerUpdated(
             update.partition,
             update.group,
@@ -231,4 +231,4 @@ def _moved(changes: Sequence[Change], outcomes: Sequence[Outcome]) -> tuple[Cons
         if isinstance(outcome, Applied) and not outcome.repeated
         for update in change.consumers
     }
-    return tuple(moved.values())
+    return tuple(updated.values())

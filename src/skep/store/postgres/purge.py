@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import asyncpg
 
-from skep.store.postgres.connections import Connections
+from skep.store.postgres.session import PostgresSession
 from skep.store.postgres.sql import QUERIES
 
 ROWS = 1000
@@ -37,15 +37,27 @@ class _Place(NamedTuple):
 _FIRST = _Place(_KINDS, _FIRST_KEYS[_KINDS[0]])
 
 
-class Purger:
+class PostgresPurger:
+    """Deletes the rows of deleted queues, then the states of deleted groups, in bounded steps."""
+
+    def __init__(self, session: PostgresSession) -> None:
+        self._session = session
+        self.queues = QueuePurger()
+        self.groups = GroupPurger()
+
+    async def purge(self) -> bool:
+        return await self.queues.step(self._session) or await self.groups.step(self._session)
+
+
+class QueuePurger:
     """Remembers where it is. Without that, as after a restart, it begins with the first keys."""
 
     def __init__(self) -> None:
         self._places: dict[int, _Place] = {}
 
-    async def step(self, database: Connections) -> bool:
+    async def step(self, session: PostgresSession) -> bool:
         """One transaction; False if there is nothing to do now, or another server is at it."""
-        places = await database.write(self._step)
+        places = await session.write(self._step)
         # Not before it is committed.
         self._places = places
         return bool(places)
@@ -54,11 +66,11 @@ class Purger:
         found = await connection.fetch(QUERIES["next_removal"])
         if not found:
             return {}
-        queue, emptied = found[0]
+        queue, is_emptied = found[0]["queue"], found[0]["emptied"]
         place = self._places.get(queue, _FIRST)
         if place.kinds:
             return {queue: await _remove(connection, queue, place)}
-        await connection.execute(QUERIES["delete_removal" if emptied else "set_emptied"], queue)
+        await connection.execute(QUERIES["delete_removal" if is_emptied else "set_emptied"], queue)
         return {queue: _FIRST}
 
 
@@ -76,12 +88,12 @@ async def _remove_partitions(connection: asyncpg.Connection, queue: int, place: 
     batch = await connection.fetch(QUERIES["purge_batch"], queue, *place.key, PARTITIONS)
     if not batch:
         return place.next_kind()
-    numbers = [row[0] for row in batch]
+    numbers = [row["number"] for row in batch]
     (counts,) = await connection.fetch(QUERIES["purge_messages"], numbers, ROWS)
     if max(counts) == ROWS:
         return place  # there may be more of them
     await connection.execute(QUERIES["purge_partitions"], numbers)
-    return place._replace(key=(max(row[1] for row in batch),))
+    return place._replace(key=(max(row["name"] for row in batch),))
 
 
 class _GroupPlace(NamedTuple):
@@ -92,14 +104,14 @@ class _GroupPlace(NamedTuple):
 
 
 class GroupPurger:
-    """Remembers where it is, like ``Purger``."""
+    """Remembers where it is, like ``QueuePurger``."""
 
     def __init__(self) -> None:
         self._place: _GroupPlace | None = None
 
-    async def step(self, database: Connections) -> bool:
+    async def step(self, session: PostgresSession) -> bool:
         """One transaction; False if there is nothing to do now, or another server is at it."""
-        place = await database.write(self._step)
+        place = await session.write(self._step)
         # Not before it is committed.
         self._place = place
         return place is not None
@@ -108,19 +120,19 @@ class GroupPurger:
         found = await connection.fetch(QUERIES["next_group_removal"])
         if not found:
             return None
-        *key, is_starting, is_emptied = found[0]
-        group = key[0], key[1], key[2]
+        (row,) = found
+        group = row["queue"], row["consumer_group"], row["subscription"]
         place = self._place
         if place is None or place.group != group:
             place = _GroupPlace(group)
-        if is_starting:
-            # Its server must not go on with it.
+        if row["starting"]:
+            # Keep the server that creates it from adding states.
             await connection.execute(QUERIES["give_up_starting_group"], *group)
             return place
         if place.partition is None:
-            done = "delete_group_removal" if is_emptied else "set_group_emptied"
+            done = "delete_group_removal" if row["emptied"] else "set_group_emptied"
             await connection.execute(QUERIES[done], *group)
             return _GroupPlace(group)
-        gone = await connection.fetch(QUERIES["purge_group"], *group, place.partition, ROWS)
-        last = max(row[0] for row in gone) if len(gone) == ROWS else None
+        deleted = await connection.fetch(QUERIES["purge_group"], *group, place.partition, ROWS)
+        last = max(state["partition"] for state in deleted) if len(deleted) == ROWS else None
         return _GroupPlace(group, last)

@@ -1,4 +1,4 @@
-"""Rows of PostgreSQL to the nouns and back, in the order of the columns in the statements."""
+"""Rows of PostgreSQL to model structs, by column name, and structs to statement parameters."""
 
 from typing import Any, Protocol
 
@@ -24,12 +24,13 @@ from skep.store.postgres.nul_text import (
     to_text,
     to_texts,
 )
+from skep.store.protocol import StoredConsumer
 
 
 class Row(Protocol):
-    """What the driver gives: checked by the types of the columns, not by ours."""
+    """A record of the driver. PostgreSQL checks the types of its values."""
 
-    def __getitem__(self, index: Any, /) -> Any: ...
+    def __getitem__(self, column: str, /) -> Any: ...
 
 
 SEGMENT_COLUMNS = (
@@ -47,6 +48,12 @@ SEGMENT_COLUMNS = (
     "producers",
     "flags",
 )
+
+_OPTION_COLUMNS = {
+    name: "max_queue_size" if name == "max_size" else name
+    for name in QueueOptions.__struct_fields__
+}
+"""The column of each option, by the option's name."""
 
 _ranges = msgspec.json.Decoder(Ranges)
 _failures = msgspec.json.Decoder(tuple[Failure, ...])
@@ -79,38 +86,43 @@ def from_columns(columns: Columns) -> tuple[Any, ...]:
 
 
 def to_segment(row: Row) -> Segment:
-    messages = row[5]
     columns = Columns(
-        payloads=row[8],
-        transaction_ids=from_texts(row[9]),
-        trace_ids=row[10],
-        producers=from_texts(row[11]),
-        flags=row[12],
+        payloads=row["payloads"],
+        transaction_ids=from_texts(row["transaction_ids"]),
+        trace_ids=row["trace_ids"],
+        producers=from_texts(row["producers"]),
+        flags=row["flags"],
     )
-    lengths = {len(column) for column in row[8:13] if column is not None}
-    if lengths != {messages}:
-        raise Corrupted(f"segment {row[0]}/{row[1]} says {messages} messages and holds {lengths}")
+    _check_lengths(row, columns)
     return Segment(
-        partition=row[0],
-        start=row[1],
-        queue=row[2],
-        lane=row[3],
-        position=row[4],
-        size=row[6],
-        created_at=row[7],
+        partition=row["partition"],
+        start=row["start_offset"],
+        queue=row["queue"],
+        lane=row["lane"],
+        position=row["position"],
+        size=row["size"],
+        created_at=row["created_at"],
         columns=columns,
     )
 
 
+def _check_lengths(row: Row, columns: Columns) -> None:
+    messages = row["messages"]
+    lengths = {len(column) for column in msgspec.structs.astuple(columns) if column is not None}
+    if lengths != {messages}:
+        place = f"{row['partition']}/{row['start_offset']}"
+        raise Corrupted(f"segment {place} has {messages} messages but columns of {lengths}")
+
+
 def to_queue(row: Row) -> Queue:
     return Queue(
-        number=row[0],
-        name=row[1],
-        namespace=row[2],
-        task=row[3],
-        options=QueueOptions(**dict(zip(QueueOptions.__struct_fields__, row[4:19], strict=True))),
-        created_at=row[19],
-        version=row[20],
+        number=row["number"],
+        name=row["name"],
+        namespace=row["namespace"],
+        task=row["task"],
+        options=QueueOptions(**{name: row[column] for name, column in _OPTION_COLUMNS.items()}),
+        created_at=row["created_at"],
+        version=row["version"],
     )
 
 
@@ -120,20 +132,25 @@ def from_options(options: QueueOptions) -> tuple[Any, ...]:
 
 def to_partition(row: Row) -> Partition:
     return Partition(
-        number=row[0],
-        queue=row[1],
-        name=row[2],
-        created_at=row[3],
-        start=row[4],
-        end=row[5],
-        first_at=row[6],
-        newest_at=row[7],
+        number=row["number"],
+        queue=row["queue"],
+        name=row["name"],
+        created_at=row["created_at"],
+        start=row["start_offset"],
+        end=row["end_offset"],
+        first_at=row["first_at"],
+        newest_at=row["newest_at"],
     )
 
 
 def to_subscription(row: Row) -> Subscription:
     return Subscription(
-        queue=row[0], group=row[1], id=row[2], mode=row[3], from_at=row[4], created_at=row[5]
+        queue=row["queue"],
+        group=row["consumer_group"],
+        id=row["subscription"],
+        mode=row["mode"],
+        from_at=row["from_at"],
+        created_at=row["subscribed_at"],
     )
 
 
@@ -170,22 +187,37 @@ def from_consumer(state: Consumer) -> tuple[Any, ...]:
 
 
 def to_consumer(row: Row) -> Consumer:
+    acked, failed = row["acked"], row["failed"]
     return Consumer(
-        version=row[0],
-        cursor=row[1],
-        acked=_ranges.decode(row[2]) if row[2] else (),
-        run_end=row[3],
-        attempt=row[4],
-        retries=row[5],
-        ready_at=row[6],
-        oldest_at=row[7],
-        lease=Lease(LeaseId(row[8]), *row[9:13]) if row[8] is not None else None,
-        failed=_failures.decode(row[13]) if row[13] else (),
-        messages_consumed=row[14],
-        batches_consumed=row[15],
-        last_consumed_at=row[16],
-        token=row[17],
+        version=row["version"],
+        cursor=row["cursor_offset"],
+        acked=_ranges.decode(acked) if acked else (),
+        run_end=row["run_end"],
+        attempt=row["attempt"],
+        retries=row["retries"],
+        ready_at=row["ready_at"],
+        oldest_at=row["oldest_at"],
+        lease=_to_lease(row) if row["lease_id"] is not None else None,
+        failed=_failures.decode(failed) if failed else (),
+        messages_consumed=row["messages_consumed"],
+        batches_consumed=row["batches_consumed"],
+        last_consumed_at=row["last_consumed_at"],
+        token=row["token"],
     )
+
+
+def _to_lease(row: Row) -> Lease:
+    return Lease(
+        id=LeaseId(row["lease_id"]),
+        granted_at=row["granted_at"],
+        expires_at=row["expires_at"],
+        next_at=row["next_at"],
+        completed=row["completed"],
+    )
+
+
+def to_stored_consumer(row: Row) -> StoredConsumer:
+    return StoredConsumer(row["partition"], row["consumer_group"], to_consumer(row))
 
 
 def from_letter(letter: DeadLetter) -> tuple[Any, ...]:
@@ -209,20 +241,20 @@ def from_letter(letter: DeadLetter) -> tuple[Any, ...]:
 
 def to_letter(row: Row) -> DeadLetter:
     return DeadLetter(
-        queue=row[0],
-        number=row[1],
-        partition=row[2],
-        offset=row[3],
-        group=row[4],
-        error=from_text(row[5]),
-        attempts=row[6],
-        failed_at=row[7],
-        payload=row[8],
-        chosen_id=from_label(row[9]),
-        trace=row[10],
-        producer=from_label(row[11]),
-        created_at=row[12],
-        encrypted=row[13],
+        queue=row["queue"],
+        number=row["number"],
+        partition=row["partition"],
+        offset=row["at_offset"],
+        group=row["consumer_group"],
+        error=from_text(row["error"]),
+        attempts=row["attempts"],
+        failed_at=row["failed_at"],
+        payload=row["payload"],
+        chosen_id=from_label(row["transaction_id"]),
+        trace=row["trace_id"],
+        producer=from_label(row["producer"]),
+        created_at=row["created_at"],
+        encrypted=row["encrypted"],
     )
 
 
@@ -242,24 +274,31 @@ def from_event(event: TraceEvent) -> tuple[Any, ...]:
 
 def to_event(row: Row) -> TraceEvent:
     return TraceEvent(
-        partition=row[0],
-        offset=row[1],
-        number=row[2],
-        kind=from_text(row[3]),
-        data=row[4],
-        group=from_label(row[5]),
-        worker=from_label(row[6]),
-        created_at=row[7],
-        names=tuple(map(from_text, row[8])),
+        partition=row["partition"],
+        offset=row["at_offset"],
+        number=row["number"],
+        kind=from_text(row["kind"]),
+        data=row["data"],
+        group=from_label(row["consumer_group"]),
+        worker=from_label(row["worker"]),
+        created_at=row["created_at"],
+        names=tuple(map(from_text, row["names"])),
     )
 
 
 def to_removal(row: Row) -> Removal:
-    return Removal(queue=row[0], partition=row[1], kind=row[2], messages=row[3], executed_at=row[4])
+    return Removal(
+        queue=row["queue"],
+        partition=row["partition"],
+        kind=row["kind"],
+        messages=row["messages"],
+        executed_at=row["executed_at"],
+    )
 
 
 def to_recorded(row: Row) -> RecordedOutcome:
-    return RecordedOutcome(row[1], _applied.decode(row[2]), row[3])
+    outcome = _applied.decode(row["outcome"])
+    return RecordedOutcome(row["fingerprint"], outcome, row["created_at"])
 
 
 def from_recorded(name: str, recorded: RecordedOutcome) -> tuple[Any, ...]:
@@ -268,7 +307,13 @@ def from_recorded(name: str, recorded: RecordedOutcome) -> tuple[Any, ...]:
 
 
 def to_entry(row: Row) -> Entry:
-    return Entry(space=row[0], key=row[1], value=row[2], version=row[3], updated_at=row[4])
+    return Entry(
+        space=row["space"],
+        key=row["key"],
+        value=row["value"],
+        version=row["version"],
+        updated_at=row["updated_at"],
+    )
 
 
 def from_entry(entry: Entry) -> tuple[Any, ...]:

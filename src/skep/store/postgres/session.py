@@ -1,8 +1,8 @@
-"""What all parts of the store have in common: the database, opened when it is first needed."""
+"""What the tables share: the database, opened when it is first needed, its clock and our lane."""
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import asyncpg
 
@@ -15,90 +15,100 @@ from skep.store.postgres.lane import Lane
 from skep.store.postgres.migrate import apply
 from skep.store.postgres.orphan import check_ownerless
 from skep.store.postgres.sql import QUERIES
-from skep.store.protocol import Gauge
+from skep.store.postgres.transaction import Work
 
 _log = logging.getLogger("skep.store")
 
+T = TypeVar("T")
 
-class Opening:
-    """The base of the files that each hold one kind of rows; ``PostgresStore`` is all of them.
 
-    A store is made without waiting for anything, so it is opened by the first who asks it for
-    something, and by the next one if that failed.
+class PostgresSession:
+    """The database of one store; every table has a reference to it.
+
+    A store is created without waiting for anything, so the first call that needs the database
+    opens it, and the next one tries again if that failed.
     """
 
-    failure: str | None = None
-
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
-        split_url(url)  # a URL that cannot be right is refused now, not when it is needed
+        split_url(url)  # reject an invalid URL now, not at the first call
         self._url = url
-        self._told = DatabaseClock()
-        self._given = clock
-        self.clock: Clock = clock or self._told
-        self._lane = Lane()
-        self.lane = self._lane.number
-        self._database: Connections | None = None
+        self.database_clock = DatabaseClock()
+        self._given_clock = clock
+        self.clock: Clock = clock or self.database_clock
+        self.lane = Lane()
+        self._connections: Connections | None = None
         self._opening = asyncio.Lock()
         self._closed = False
 
-    async def _db(self) -> Connections:
-        """The database, opened."""
-        if self._database is not None:
-            return self._database
+    async def connections(self) -> Connections:
+        """The connections to the database, which is opened and migrated."""
+        if self._connections is not None:
+            return self._connections
         async with self._opening:
             if self._closed:
                 raise Closed
-            if self._database is None:
-                self._database = await self._open()
-            return self._database
+            if self._connections is None:
+                self._connections = await self._open()
+            return self._connections
+
+    async def fetch(self, name: str, *arguments: Any) -> list[asyncpg.Record]:
+        """Read with one statement."""
+        return await (await self.connections()).fetch(name, *arguments)
+
+    async def fetch_all(self, name: str, *arguments: Any) -> list[asyncpg.Record]:
+        """Read with one statement that may return many rows and take long."""
+        return await (await self.connections()).fetch_all(name, *arguments)
+
+    async def fetch_value(self, name: str, *arguments: Any) -> Any:
+        return await (await self.connections()).fetch_value(name, *arguments)
+
+    async def write(self, work: Work[T]) -> T:
+        """Run ``work`` in a transaction beside the commits."""
+        return await (await self.connections()).write(work)
 
     async def _open(self) -> Connections:
-        database = Connections(self._url)
+        connections = Connections(self._url)
         try:
-            await database.read(apply)
-            await database.read(check_ownerless)
-            await database.write(self._lane.take)
-            await database.read(self._look_at_the_clock)
+            await connections.read(apply)
+            await connections.read(check_ownerless)
+            await connections.write(self.lane.take)
+            await connections.read(self._read_clock)
         except BaseException:
-            await database.close()
+            await connections.close()
             raise
-        self.lane = self._lane.number
-        return database
-
-    def gauges(self) -> Sequence[Gauge]:
-        return ()
+        return connections
 
     @property
-    def history(self) -> str:
-        return self._database.timeline if self._database else ""
+    def timeline(self) -> str:
+        return self._connections.timeline if self._connections else ""
 
-    async def accept_history(self, history: str) -> None:
-        database = await self._db()
-        database.accept(history)
-        # What our lane told may not have been told.
-        await database.write(self._lane.take)
+    async def accept_timeline(self, timeline: str) -> None:
+        connections = await self.connections()
+        connections.accept(timeline)
+        # Events of our lane may be lost with the former primary.
+        await connections.write(self.lane.take)
 
-    async def _look_at_the_clock(self, connection: asyncpg.Connection) -> None:
-        asked_at = self._told.steady()
-        self._told.learn(await connection.fetchval(QUERIES["now"]), asked_at)
+    async def _read_clock(self, connection: asyncpg.Connection) -> None:
+        asked_at = self.database_clock.steady()
+        self.database_clock.learn(await connection.fetchval(QUERIES["now"]), asked_at)
 
-    def _time(self, told: Instant, asked_at: Instant) -> Instant:
-        """The time of a commit, to which the database said ``told``."""
-        self._told.learn(told, asked_at)
-        return told if self._given is None else self._given.now()
+    def commit_time(self, database_time: Instant, asked_at: Instant) -> Instant:
+        """The time of a commit during which the database returned ``database_time``."""
+        self.database_clock.learn(database_time, asked_at)
+        return database_time if self._given_clock is None else self._given_clock.now()
 
     async def close(self) -> None:
         async with self._opening:
             self._closed = True
-            database, self._database = self._database, None
-        if database is not None:
-            await self._leave(database)
+            connections, self._connections = self._connections, None
+        if connections is not None:
+            await self._leave(connections)
 
-    async def _leave(self, database: Connections) -> None:
+    async def _leave(self, connections: Connections) -> None:
         try:
-            await database.write(self._lane.give_back)
+            await connections.write(self.lane.give_back)
         except SkepError as error:
-            # It will be taken over once its lease has run out.
-            _log.warning("lane %d was not given back: %s", self.lane, error)
+            # Another server takes the lane over when its lease has expired.
+            _log.warning("lane not given back lane=%d error=%s", self.lane.number, error)
         finally:
-            await database.close()
+            await connections.close()

@@ -11,8 +11,8 @@ from skep.store.postgres.driver_errors import (
     RACES,
     BrokenConnection,
     Raced,
-    not_written,
-    perhaps_written,
+    outcome_unknown_from,
+    unavailable_from,
 )
 from skep.store.postgres.sql import QUERIES
 
@@ -32,10 +32,10 @@ async def transact(connection: asyncpg.Connection, work: Work[T], *, pooled: boo
         raise
     except LOST as error:
         connection.terminate()
-        raise not_written(error) from error
+        raise unavailable_from(error) from error
     except asyncpg.PostgresError as error:
         await _roll_back(connection)
-        raise not_written(error) from error
+        raise unavailable_from(error) from error
     except BaseException:
         # Also who was cancelled in the middle of an answer leaves a connection nobody can use.
         connection.terminate()
@@ -52,14 +52,14 @@ async def _begin(connection: asyncpg.Connection, *, pooled: bool) -> None:
     except TimeoutError as error:
         # Nor would another connection be answered: who asks has waited long enough.
         connection.terminate()
-        raise not_written(error) from error
+        raise unavailable_from(error) from error
     except LOST as error:
         connection.terminate()
         raise BrokenConnection from error
     except asyncpg.PostgresError as error:
         # Such as a standby, which takes no transaction that writes: another may be the primary.
         connection.terminate()
-        raise not_written(error) from error
+        raise unavailable_from(error) from error
     except BaseException:
         connection.terminate()
         raise
@@ -72,7 +72,7 @@ async def _commit(connection: asyncpg.Connection) -> None:
         raise
     except DRIVER as error:
         connection.terminate()
-        raise perhaps_written(error) from error
+        raise outcome_unknown_from(error) from error
     except BaseException:
         connection.terminate()
         raise

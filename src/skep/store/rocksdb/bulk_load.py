@@ -8,55 +8,60 @@ from itertools import islice
 from rocksdict import WriteBatch
 
 from skep.errors import StoreStalled
-from skep.model.dead_letter import DeadLetter
 from skep.model.entry import Entry
 from skep.model.name import Offset
 from skep.model.trace import TraceEvent
 from skep.store.bulk_load import BulkLoad, StoredOutcome
 from skep.store.commit.evaluation import RecordedOutcome
 from skep.store.rocksdb import keys
-from skep.store.rocksdb.catalogue import GroupRecord
-from skep.store.rocksdb.dead_letter import LetterRows
-from skep.store.rocksdb.entry import EntryRows
+from skep.store.rocksdb.catalogue import GroupRecord, put_partition
+from skep.store.rocksdb.context import RocksContext
 from skep.store.rocksdb.record_codec import Decoder, encode
-from skep.store.rocksdb.retention import RemovingRows
+from skep.store.rocksdb.tables import RocksTables
 
 _event = Decoder(TraceEvent)
 _entry = Decoder(Entry)
 _recorded = Decoder(RecordedOutcome)
 
 
-class MovingRows(RemovingRows, LetterRows, EntryRows):
+class RocksBulkLoader:
+    def __init__(self, context: RocksContext, tables: RocksTables) -> None:
+        self._context = context
+        self._db = context.db
+        self._tables = tables
+
     async def load(self, load: BulkLoad) -> None:
         try:
             self._load_all(load)
         except StoreStalled:
-            await self._outlast_stall(partial(self._load_all, load), patience=math.inf)
+            load_again = partial(self._load_all, load)
+            await self._context.retry_after_stall(load_again, patience=math.inf)
         await self._db.sync()
 
     def _load_all(self, load: BulkLoad) -> None:
-        self._number = max(self._number, load.reserved)
+        self._context.reserve_numbers(load.reserved)
         batch = WriteBatch(raw_mode=True)
         self._load_log(batch, load)
         self._load_groups(batch, load)
-        self._load_letters(batch, load.dead_letters)
-        self._put_traces(batch, load.events)
+        self._tables.dead_letters.load(batch, load.dead_letters)
+        self._tables.traces.put_events(batch, load.events)
         self._load_rest(batch, load)
-        self._write(batch)
-        self._remember(load.partitions)
+        self._context.write(batch)
+        catalogue = self._tables.catalogue
+        catalogue.remember(load.partitions)
         for queue in load.queues:
-            self._keep_queue(queue)
+            catalogue.keep_queue(queue)
         for subscription in load.subscriptions:
-            self._keep_group(GroupRecord(subscription, subscription.group))
+            catalogue.keep_group(GroupRecord(subscription, subscription.group))
 
     async def others(self) -> int:
-        return 0  # the lock of the directory sees to it
+        return 0  # the lock of the directory excludes them
 
     async def last_number(self) -> int:
-        return self._number
+        return self._context.last_number
 
     async def locate(self, partition: int, chosen: Sequence[str]) -> list[Offset | None]:
-        return self.find_offsets(partition, chosen)
+        return self._tables.log.find_offsets(partition, chosen)
 
     async def all_events(
         self, queue: int, *, after: tuple[int, Offset, int], limit: int
@@ -82,7 +87,7 @@ class MovingRows(RemovingRows, LetterRows, EntryRows):
         for event in events:
             if event.partition != last:
                 last = event.partition
-                belongs = self.partition(queue, last) is not None
+                belongs = self._tables.catalogue.partition(queue, last) is not None
             if belongs:
                 yield event
 
@@ -90,11 +95,11 @@ class MovingRows(RemovingRows, LetterRows, EntryRows):
         for queue in load.queues:
             batch.put(keys.queue_key(queue.number), encode(queue))
         for partition in load.partitions:
-            self._put_partition(batch, partition)
+            put_partition(batch, partition)
             name = keys.name_key(partition.queue, partition.name)
             batch.put(name, keys.pack(partition.number))
         for segment in load.segments:
-            self._put_segment(batch, segment)
+            self._tables.log.put_segment(batch, segment)
         for number, chosen, offset in load.ids:
             batch.put(keys.transaction_key(number, chosen), keys.pack(offset))
         for place, position in load.heads.items():
@@ -107,20 +112,16 @@ class MovingRows(RemovingRows, LetterRows, EntryRows):
         for subscription, (partition, group, state) in load.consumers:
             batch.put(keys.consumer_key(subscription.queue, partition, group), encode(state))
 
-    def _load_letters(self, batch: WriteBatch, letters: Iterable[DeadLetter]) -> None:
-        for letter in letters:
-            message = keys.dead_message_key(letter.partition, letter.offset, letter.group)
-            batch.put(message, keys.pack(letter.number))
-            batch.put(keys.dead_letter_key(letter.queue, letter.number), encode(letter))
-
     def _load_rest(self, batch: WriteBatch, load: BulkLoad) -> None:
         for number, removal in load.removals:
             batch.put(keys.removal_key(removal.queue, number), encode(removal))
-        for name, fingerprint, outcome, created_at in load.outcomes:
-            if self.recorded(name) is None:
-                recorded = RecordedOutcome(fingerprint, outcome, created_at)
-                batch.put(keys.outcome_key(name), encode(recorded))
-                batch.put(keys.outcome_age_key(created_at, name), b"")
+        idempotency = self._tables.idempotency
+        new_outcomes = {
+            name: RecordedOutcome(fingerprint, outcome, created_at)
+            for name, fingerprint, outcome, created_at in load.outcomes
+            if idempotency.recorded(name) is None
+        }
+        idempotency.put_outcomes(batch, new_outcomes)
         for entry in load.entries:
             place = keys.entry_key(entry.space, entry.key)
             if self._db.get(place) is None:

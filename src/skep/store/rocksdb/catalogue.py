@@ -13,9 +13,10 @@ from rocksdict import WriteBatch
 from skep.model.consumer import Consumer
 from skep.model.name import Offset
 from skep.model.queue import Partition, Queue, Subscription
+from skep.store.commit.evaluation import CommitRound
 from skep.store.protocol import StoredConsumer
 from skep.store.rocksdb import keys
-from skep.store.rocksdb.context import Rows
+from skep.store.rocksdb.context import RocksContext
 from skep.store.rocksdb.record_codec import Decoder, encode
 
 _queue = Decoder(Queue)
@@ -43,26 +44,31 @@ class GroupRecord(NamedTuple):
     stored: str
 
 
-class CatalogueRows(Rows):
-    """Queues and groups are few and are kept in memory; the rest is read when needed."""
+class RocksCatalogueTable:
+    """Keeps queues and groups in memory, because they are few; reads the rest when needed."""
 
-    def _load(self) -> None:
-        super()._load()
+    def __init__(self, context: RocksContext) -> None:
+        self._context = context
         self._recent: OrderedDict[int, Partition] = OrderedDict()
         self._queues = {
             queue.number: queue
-            for queue in (_queue(value) for _, value in self._db.scan(b"q", b"r"))
+            for queue in (_queue(value) for _, value in context.db.scan(b"q", b"r"))
         }
         self._groups: dict[int, dict[str, GroupRecord]] = {queue: {} for queue in self._queues}
-        for key, value in self._db.scan(b"g", b"h"):
-            self._keep_group(GroupRecord(_subscription(value), key[9:].decode()))
+        for key, value in context.db.scan(b"g", b"h"):
+            self.keep_group(GroupRecord(_subscription(value), key[9:].decode()))
         self._starting: set[tuple[int, str]] = set()
         """Groups whose first states are being written, by queue and stored name."""
 
+    def has_queue(self, queue: int) -> bool:
+        return queue in self._queues
+
     async def put_queue(self, queue: Queue, *, replace: bool = True) -> Queue:
-        stored, is_written = await self._outlasting_stalls(partial(self._put_queue, queue, replace))
+        stored, is_written = await self._context.retry_stalled(
+            partial(self._put_queue, queue, replace)
+        )
         if is_written:
-            await self._db.sync()
+            await self._context.db.sync()
         return stored
 
     def _put_queue(self, queue: Queue, replace: bool) -> tuple[Queue, bool]:
@@ -71,44 +77,44 @@ class CatalogueRows(Rows):
             return known, False
         queue = msgspec.structs.replace(
             queue,
-            number=known.number if known else self.next_number(),
-            created_at=known.created_at if known else self.clock.now(),
-            version=self.next_number(),
+            number=known.number if known else self._context.next_number(),
+            created_at=known.created_at if known else self._context.clock.now(),
+            version=self._context.next_number(),
         )
         batch = WriteBatch(raw_mode=True)
         batch.put(keys.queue_key(queue.number), encode(queue))
-        self._write(batch)
-        self._keep_queue(queue)
+        self._context.write(batch)
+        self.keep_queue(queue)
         return queue, True
 
-    def _keep_queue(self, queue: Queue) -> None:
+    def keep_queue(self, queue: Queue) -> None:
         self._queues[queue.number] = queue
         self._groups.setdefault(queue.number, {})
 
     async def create_partitions(self, queue: int, names: Sequence[str]) -> list[Partition]:
         """Not synced: the log of writes keeps its order, so the append that follows makes it so."""
-        return await self._outlasting_stalls(partial(self._create_partitions, queue, names))
+        return await self._context.retry_stalled(partial(self._create_partitions, queue, names))
 
     def _create_partitions(self, queue: int, names: Sequence[str]) -> list[Partition]:
         if queue not in self._queues:
             return []
         made: dict[str, Partition] = {}
         batch = WriteBatch(raw_mode=True)
-        now = self.clock.now()
+        now = self._context.clock.now()
         for name in names:
-            known = self._db.get(keys.name_key(queue, name))
+            known = self._context.db.get(keys.name_key(queue, name))
             partition = self.partition(queue, keys.unpack(known)) if known else None
             if partition is None and name not in made:
                 partition = Partition(
-                    number=self.next_number(), queue=queue, name=name, created_at=now
+                    number=self._context.next_number(), queue=queue, name=name, created_at=now
                 )
-                self._put_partition(batch, partition)
+                put_partition(batch, partition)
                 batch.put(keys.name_key(queue, name), keys.pack(partition.number))
             if partition is not None:
                 made[name] = partition
         if not batch.is_empty():
-            self._write(batch)
-            self._remember(made.values())
+            self._context.write(batch)
+            self.remember(made.values())
         return [made[name] for name in names]
 
     async def queues(self) -> list[Queue]:
@@ -180,23 +186,23 @@ class CatalogueRows(Rows):
         try:
             for start in range(0, len(consumers) - STEP, STEP):
                 step = partial(self._put_first_states, made, consumers[start : start + STEP])
-                await self._outlasting_stalls(step)
+                await self._context.retry_stalled(step)
                 await asyncio.sleep(_PAUSE_SECONDS)
             last = consumers[(len(consumers) - 1) // STEP * STEP :]
-            is_new = await self._outlasting_stalls(partial(self._subscribe, made, last))
+            is_new = await self._context.retry_stalled(partial(self._subscribe, made, last))
         finally:
             self._starting.discard((queue, made.stored))
             if not is_new and len(consumers) > STEP and queue in self._queues:
-                self._removing_groups[queue, made.stored] = b""
+                self._context.purging_groups[queue, made.stored] = b""
         if is_new:
-            await self._db.sync()
+            await self._context.db.sync()
         return is_new
 
     def _free_name(self, queue: int, group: str) -> str:
         """A name to store a group under that no rows have."""
         place = queue, group
-        is_taken = place in self._starting or place in self._removing_groups
-        return f"{group}\x00{self.next_number()}" if is_taken else group
+        is_taken = place in self._starting or place in self._context.purging_groups
+        return f"{group}\x00{self._context.next_number()}" if is_taken else group
 
     def _put_first_states(self, made: GroupRecord, states: Sequence[StoredConsumer]) -> None:
         queue = made.subscription.queue
@@ -204,7 +210,7 @@ class CatalogueRows(Rows):
             batch = WriteBatch(raw_mode=True)
             batch.put(keys.listed_group_key(queue, made.stored), b"")
             self._put_states(batch, made, states)
-            self._write(batch)
+            self._context.write(batch)
 
     def _subscribe(self, made: GroupRecord, states: Sequence[StoredConsumer]) -> bool:
         queue, group = made.subscription.queue, made.subscription.group
@@ -214,11 +220,11 @@ class CatalogueRows(Rows):
         self._put_states(batch, made, states)
         batch.delete(keys.listed_group_key(queue, made.stored))
         batch.put(keys.subscription_key(queue, made.stored), encode(made.subscription))
-        self._write(batch)
-        self._keep_group(made)
+        self._context.write(batch)
+        self.keep_group(made)
         return True
 
-    def _keep_group(self, group: GroupRecord) -> None:
+    def keep_group(self, group: GroupRecord) -> None:
         subscription = group.subscription
         if subscription.queue in self._queues:
             self._groups[subscription.queue][subscription.group] = group
@@ -237,10 +243,30 @@ class CatalogueRows(Rows):
         batch = WriteBatch(raw_mode=True)
         batch.delete(keys.subscription_key(queue, known.stored))
         batch.put(keys.listed_group_key(queue, known.stored), b"")
-        self._write(batch)
+        self._context.write(batch)
         del self._groups[queue][group]
-        self._removing_groups[queue, known.stored] = b""
-        await self._db.sync()
+        self._context.purging_groups[queue, known.stored] = b""
+        await self._context.db.sync()
+
+    async def delete_queue(self, queue: int) -> bool:
+        if queue not in self._queues:
+            return False
+        batch = WriteBatch(raw_mode=True)
+        batch.delete(keys.queue_key(queue))
+        batch.put(keys.removed_queue_key(queue), b"")
+        self._context.write(batch)
+        del self._queues[queue], self._groups[queue]
+        self._context.purging_queues[queue] = {}
+        # Their states are purged with the queue.
+        for listed in [group for group in self._context.purging_groups if group[0] == queue]:
+            del self._context.purging_groups[listed]
+        await self._context.db.sync()
+        return True
+
+    def put_consumers(self, batch: WriteBatch, round_: CommitRound) -> None:
+        for (queue, partition, group), state in round_.consumers.items():
+            stored = self._groups[queue][group].stored
+            batch.put(keys.consumer_key(queue, partition, stored), encode(state))
 
     def queue_version(self, queue: int) -> int | None:
         known = self._queues.get(queue)
@@ -251,7 +277,7 @@ class CatalogueRows(Rows):
             return None
         known = self._recent.get(partition)
         if known is None:
-            value = self._db.get(keys.partition_key(queue, partition))
+            value = self._context.db.get(keys.partition_key(queue, partition))
             known = None if value is None else _partition(value)
         return known if known and known.queue == queue else None
 
@@ -263,26 +289,23 @@ class CatalogueRows(Rows):
         known = self._groups.get(queue, {}).get(group)
         if known is None:
             return None
-        value = self._db.get(keys.consumer_key(queue, partition, known.stored))
+        value = self._context.db.get(keys.consumer_key(queue, partition, known.stored))
         return None if value is None else _consumer(value)
 
     def _read_partitions(self, queue: int, after: int = -1) -> Iterator[Partition]:
         lower, upper = keys.partition_key(queue, after + 1), keys.after(b"p" + keys.pack(queue))
-        return (_partition(value) for _, value in self._db.scan(lower, upper))
+        return (_partition(value) for _, value in self._context.db.scan(lower, upper))
 
     def _read_consumers(self, lower: bytes, upper: bytes) -> Iterator[StoredConsumer]:
         """The states of groups that exist, between two keys of one queue."""
         groups = self._groups[keys.unpack(lower[1:9])]
         wanted = {group.stored: name for name, group in groups.items()}
-        for key, value in self._db.scan(lower, upper):
+        for key, value in self._context.db.scan(lower, upper):
             partition, stored = keys.consumer_place(key)
             if stored in wanted:
                 yield StoredConsumer(partition, wanted[stored], _consumer(value))
 
-    def _put_partition(self, batch: WriteBatch, partition: Partition) -> None:
-        batch.put(keys.partition_key(partition.queue, partition.number), encode(partition))
-
-    def _remember(self, written: Iterable[Partition]) -> None:
+    def remember(self, written: Iterable[Partition]) -> None:
         """Keep what has been written, not before, and at once: the next to read builds on it."""
         for partition in written:
             self._recent[partition.number] = partition
@@ -290,7 +313,11 @@ class CatalogueRows(Rows):
         while len(self._recent) > RECENT:
             self._recent.popitem(last=False)
 
-    def _end(self, partition: int) -> Offset:
+    def end_of(self, partition: int) -> Offset:
         """The end of a partition whose queue is not known; needed only if it holds nothing."""
         found = (self.partition(queue, partition) for queue in self._queues)
         return next((known.end for known in found if known), 0)
+
+
+def put_partition(batch: WriteBatch, partition: Partition) -> None:
+    batch.put(keys.partition_key(partition.queue, partition.number), encode(partition))

@@ -1,31 +1,39 @@
-"""Dead letters and the outcomes of changes that happen once, in RocksDB."""
+"""Dead letters in RocksDB."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from rocksdict import WriteBatch
 
-from skep.model.change import GiveUp, IdempotencyKey, Outcome
+from skep.model.change import GiveUp
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
-from skep.model.name import Instant, Offset
-from skep.store.commit.evaluation import CommitRound, RecordedOutcome
+from skep.model.name import Offset
+from skep.store.commit.evaluation import CommitRound
 from skep.store.protocol import GivenUp
 from skep.store.rocksdb import keys
-from skep.store.rocksdb.context import Rows
+from skep.store.rocksdb.context import RocksContext
 from skep.store.rocksdb.record_codec import Decoder, encode
 
 _letter = Decoder(DeadLetter)
-_recorded = Decoder(RecordedOutcome)
 
 
-class LetterRows(Rows):
+class RocksDeadLetterTable:
+    def __init__(self, context: RocksContext) -> None:
+        self._db = context.db
+        self._purging = context.purging_queues
+
     async def dead_letters(
         self, which: DeadLetterFilter, *, before: int | None = None, limit: int
     ) -> list[DeadLetter]:
         return list(islice(self._matching(which, before), limit))
 
+    def count(self) -> int:
+        """The number of dead letters of all queues."""
+        owners = (keys.unpack(key[1:9]) for key, _ in self._db.scan(b"d", b"e"))
+        return sum(1 for queue in owners if queue not in self._purging)
+
     async def count_dead_letters(self, which: DeadLetterFilter) -> int:
-        if which == DeadLetterFilter(queue=which.queue) and which.queue not in self._removing:
+        if which == DeadLetterFilter(queue=which.queue) and which.queue not in self._purging:
             prefix = b"d" + keys.pack(which.queue)
             return sum(1 for _ in self._db.scan(prefix, keys.after(prefix)))
         return sum(1 for _ in self._matching(which, None))
@@ -40,23 +48,8 @@ class LetterRows(Rows):
             for key, value in self._db.scan(lower, upper)
         ]
 
-    async def find_outcome(self, key: IdempotencyKey) -> Outcome | None:
-        recorded = self.recorded(key.name)
-        return recorded.answer(key) if recorded else None
-
-    async def forget_outcomes(self, before: Instant, *, limit: int) -> int:
-        batch = WriteBatch(raw_mode=True)
-        old = list(islice(self._db.scan(b"o", keys.outcome_age_key(before, "")), limit))
-        for key, _ in old:
-            batch.delete(key)
-            batch.delete(b"k" + key[9:])
-        if old:
-            self._db.write(batch)
-            await self._db.sync()
-        return len(old)
-
     def dead_letter(self, queue: int, number: int) -> DeadLetter | None:
-        if queue in self._removing:
+        if queue in self._purging:
             return None
         value = self._db.get(keys.dead_letter_key(queue, number))
         return None if value is None else _letter(value)
@@ -66,27 +59,24 @@ class LetterRows(Rows):
         number = self._db.get(message)
         return None if number is None else keys.unpack(number)
 
-    def recorded(self, key: str) -> RecordedOutcome | None:
-        value = self._db.get(keys.outcome_key(key))
-        return None if value is None else _recorded(value)
-
     def _matching(self, which: DeadLetterFilter, before: int | None) -> Iterator[DeadLetter]:
-        if which.queue in self._removing:
+        if which.queue in self._purging:
             return iter(())
         prefix = b"d" + keys.pack(which.queue)
         upper = keys.after(prefix) if before is None else prefix + keys.pack(before)
         letters = (_letter(value) for _, value in self._db.scan(prefix, upper, backwards=True))
         return filter(which.matches, letters)
 
-    def _put_letters(self, batch: WriteBatch, round_: CommitRound) -> None:
+    def put_dead_letters(self, batch: WriteBatch, round_: CommitRound) -> None:
         for (queue, number), letter in round_.removed.items():
             batch.delete(keys.dead_letter_key(queue, number))
             batch.delete(keys.dead_message_key(letter.partition, letter.offset, letter.group))
         for queue, number in round_.replaced:
             batch.delete(keys.dead_letter_key(queue, number))
-        for message, letter in round_.dead_letters.items():
-            batch.put(keys.dead_message_key(*message), keys.pack(letter.number))
+        self.load(batch, round_.dead_letters.values())
+
+    def load(self, batch: WriteBatch, letters: Iterable[DeadLetter]) -> None:
+        for letter in letters:
+            message = keys.dead_message_key(letter.partition, letter.offset, letter.group)
+            batch.put(message, keys.pack(letter.number))
             batch.put(keys.dead_letter_key(letter.queue, letter.number), encode(letter))
-        for name, recorded in round_.recorded.items():
-            batch.put(keys.outcome_key(name), encode(recorded))
-            batch.put(keys.outcome_age_key(recorded.created_at, name), b"")

@@ -8,13 +8,16 @@ from rocksdict import WriteBatch
 from skep.model.entry import Entry
 from skep.store.commit.evaluation import CommitRound
 from skep.store.rocksdb import keys
-from skep.store.rocksdb.context import Rows
+from skep.store.rocksdb.context import RocksContext
 from skep.store.rocksdb.record_codec import Decoder, encode
 
 _entry = Decoder(Entry)
 
 
-class EntryRows(Rows):
+class RocksEntryTable:
+    def __init__(self, context: RocksContext) -> None:
+        self._db = context.db
+
     async def find_entries(self, space: str, wanted: Sequence[str]) -> list[Entry]:
         values = self._db.get_many([keys.entry_key(space, key) for key in wanted])
         return [_entry(value) for value in values if value is not None]
@@ -31,7 +34,7 @@ class EntryRows(Rows):
         value = self._db.get(keys.entry_key(space, key))
         return 0 if value is None else _entry(value).version
 
-    def _put_entries(self, batch: WriteBatch, round_: CommitRound) -> None:
+    def put_entries(self, batch: WriteBatch, round_: CommitRound) -> None:
         for (space, key), entry in round_.entries.items():
             if entry is None:
                 batch.delete(keys.entry_key(space, key))

@@ -9,11 +9,18 @@ from skep.errors import Corrupted
 from skep.model.journal import SegmentPlace, place_of
 from skep.model.name import Instant, Offset
 from skep.model.segment import Segment, until_enough
+from skep.store.commit.evaluation import CommitRound
 from skep.store.rocksdb import keys, segment_codec as columns
-from skep.store.rocksdb.catalogue import CatalogueRows
+from skep.store.rocksdb.catalogue import RocksCatalogueTable
+from skep.store.rocksdb.context import RocksContext
+from skep.store.single_server import LANE
 
 
-class LogRows(CatalogueRows):
+class RocksLogTable:
+    def __init__(self, context: RocksContext, catalogue: RocksCatalogueTable) -> None:
+        self._db = context.db
+        self._catalogue = catalogue
+
     async def read(
         self, partition: int, offset: Offset, *, messages: int, size: int
     ) -> list[Segment]:
@@ -32,7 +39,7 @@ class LogRows(CatalogueRows):
         first = next(self._db.scan_segments(*whole), None)
         last = next(self._db.scan_segments(*whole, backwards=True), None)
         if first is None or last is None:
-            return self._end(partition)
+            return self._catalogue.end_of(partition)
         low, high = columns.decode(*first).start, columns.decode(*last).end
         while low < high:
             segment = self.segment(partition, (low + high) // 2)
@@ -45,7 +52,7 @@ class LogRows(CatalogueRows):
         return low
 
     async def heads(self, queue: int) -> dict[int, int]:
-        return self._heads(queue) if queue in self._queues else {}
+        return self._heads(queue) if self._catalogue.has_queue(queue) else {}
 
     def _heads(self, queue: int) -> dict[int, int]:
         prefix = b"h" + keys.pack(queue)
@@ -57,7 +64,7 @@ class LogRows(CatalogueRows):
     async def read_journal(
         self, queue: int, lane: int, position: int, *, limit: int, backwards: bool = False
     ) -> list[Segment]:
-        if queue not in self._queues:
+        if not self._catalogue.has_queue(queue):
             return []
         first, behind = keys.journal_key(queue, lane, 0), keys.journal_key(queue, lane + 1, 0)
         at = keys.journal_key(queue, lane, position)
@@ -92,12 +99,24 @@ class LogRows(CatalogueRows):
         return segment if offset < segment.end else None
 
     def head(self, queue: int) -> int:
-        return keys.unpack(self._db.get(keys.head_key(queue, self.lane)) or bytes(8))
+        return keys.unpack(self._db.get(keys.head_key(queue, LANE)) or bytes(8))
 
     def pushed(self, queue: int) -> int:
         return sum(self._heads(queue).values())
 
-    def _put_segment(self, batch: WriteBatch, segment: Segment) -> None:
+    def put_appends(
+        self, batch: WriteBatch, round_: CommitRound, segments: Sequence[Segment]
+    ) -> None:
+        for segment in segments:
+            self.put_segment(batch, segment)
+        for queue, position in round_.heads.items():
+            batch.put(keys.head_key(queue, LANE), keys.pack(position))
+        for partition, ids in round_.transactions.items():
+            offsets = zip(keys.transaction_keys(partition, ids), ids.values(), strict=True)
+            for key, offset in offsets:
+                batch.put(key, keys.pack(offset))
+
+    def put_segment(self, batch: WriteBatch, segment: Segment) -> None:
         partition, start = segment.partition, segment.start
         batch.put(keys.segment_key(partition, start), columns.encode(segment), self._db.segments)
         batch.put(

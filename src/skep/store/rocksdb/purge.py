@@ -15,6 +15,7 @@ from rocksdict import WriteBatch
 from skep.errors import Corrupted
 from skep.model.trace import TraceEvent
 from skep.store.rocksdb import keys, segment_codec as columns
+from skep.store.rocksdb.context import RocksContext
 from skep.store.rocksdb.database import Database, Entries
 from skep.store.rocksdb.record_codec import Decoder
 
@@ -30,6 +31,48 @@ message gets no trace event and becomes no dead letter, so nothing is added behi
 _OF_QUEUES = (b"n", b"g", b"y", b"c", b"h", b"j", b"d", b"r")
 
 _event = Decoder(TraceEvent)
+
+
+class RocksPurger:
+    """Deletes the rows of deleted queues, then the states of deleted groups, in bounded steps."""
+
+    def __init__(self, context: RocksContext) -> None:
+        self._context = context
+
+    async def purge(self) -> bool:
+        """Not synced: a step that a crash undoes is still listed, and is repeated."""
+        self._context.db.check()
+        return self._purge_queue() or self._purge_group()
+
+    def _purge_queue(self) -> bool:
+        purging = self._context.purging_queues
+        queue = next(iter(purging), None)
+        if queue is None:
+            return False
+        batch = WriteBatch(raw_mode=True)
+        progress = dict(purging[queue])
+        is_done = purge(self._context.db, batch, queue, progress)
+        # If the write is rejected, the next step starts where this one did.
+        self._context.write(batch)
+        if is_done:
+            del purging[queue]
+        else:
+            purging[queue] = progress
+        return True
+
+    def _purge_group(self) -> bool:
+        purging = self._context.purging_groups
+        group, start = next(iter(purging.items()), (None, b""))
+        if group is None:
+            return False
+        batch = WriteBatch(raw_mode=True)
+        next_key = purge_group(self._context.db, batch, *group, start)
+        self._context.write(batch)
+        if next_key is None:
+            del purging[group]
+        else:
+            purging[group] = next_key
+        return True
 
 
 class _Row(NamedTuple):

@@ -10,10 +10,11 @@ from skep.model.queue import Partition, Removal
 from skep.model.segment import Segment
 from skep.store.protocol import Truncation
 from skep.store.rocksdb import keys, segment_codec as columns
-from skep.store.rocksdb.log import LogRows
-from skep.store.rocksdb.purge import purge, purge_group
+from skep.store.rocksdb.catalogue import RocksCatalogueTable, put_partition
+from skep.store.rocksdb.context import RocksContext
+from skep.store.rocksdb.log import RocksLogTable
 from skep.store.rocksdb.record_codec import Decoder, encode
-from skep.store.rocksdb.trace import TraceRows
+from skep.store.rocksdb.trace import RocksTraceTable
 
 STEP = 100
 """Segments removed in one write: about a millisecond."""
@@ -21,18 +22,31 @@ STEP = 100
 _removal = Decoder(Removal)
 
 
-class RemovingRows(LogRows, TraceRows):
+class RocksRetentionTable:
+    def __init__(
+        self,
+        context: RocksContext,
+        catalogue: RocksCatalogueTable,
+        log: RocksLogTable,
+        traces: RocksTraceTable,
+    ) -> None:
+        self._context = context
+        self._db = context.db
+        self._catalogue = catalogue
+        self._log = log
+        self._traces = traces
+
     async def truncate(
         self, queue: int, partition: int, before: Offset, *, kind: str
     ) -> Truncation:
-        known = self.partition(queue, partition)
+        known = self._catalogue.partition(queue, partition)
         gone, rest = self._oldest(known, before) if known else ([], None)
         removal = Removal(
             queue=queue,
             partition=partition,
             kind=kind,
             messages=sum(len(segment.columns) for segment in gone),
-            executed_at=self.clock.now(),
+            executed_at=self._context.clock.now(),
         )
         if known is None:
             return Truncation(0, 0, 0)
@@ -43,41 +57,41 @@ class RemovingRows(LogRows, TraceRows):
         shorter = msgspec.structs.replace(
             known, start=gone[-1].end, first_at=rest.created_at if rest else 0
         )
-        self._put_partition(batch, shorter)
-        batch.put(keys.removal_key(queue, self.next_number()), encode(removal))
-        self._write(batch)
-        self._remember([shorter])
+        put_partition(batch, shorter)
+        batch.put(keys.removal_key(queue, self._context.next_number()), encode(removal))
+        self._context.write(batch)
+        self._catalogue.remember([shorter])
         await self._db.sync()
         return Truncation(removal.messages, shorter.start, shorter.first_at)
 
     async def delete_message(self, queue: int, partition: int, offset: Offset) -> bool:
-        segment = self.segment(partition, offset)
+        segment = self._log.segment(partition, offset)
         blanked = segment and segment.blank(offset)
-        if segment is None or blanked is None or queue not in self._queues:
+        if segment is None or blanked is None or not self._catalogue.has_queue(queue):
             return False
         batch = WriteBatch(raw_mode=True)
         place = keys.segment_key(partition, segment.start)
         batch.put(place, columns.encode(blanked), self._db.segments)
         index = offset - segment.start
         self._delete_indexes(batch, segment, index, index + 1)
-        self._delete_traces(batch, partition, offset, offset + 1)
-        self._write(batch)
+        self._traces.delete_events(batch, partition, offset, offset + 1)
+        self._context.write(batch)
         await self._db.sync()
         return True
 
     async def removals(self, queue: int, *, limit: int) -> list[Removal]:
-        if queue not in self._queues:
+        if not self._catalogue.has_queue(queue):
             return []
         prefix = b"r" + keys.pack(queue)
         entries = self._db.scan(prefix, keys.after(prefix), backwards=True)
         return [_removal(value) for _, value in islice(entries, limit)]
 
     async def record_removal(self, removal: Removal) -> None:
-        if removal.queue not in self._queues:
+        if not self._catalogue.has_queue(removal.queue):
             return
         batch = WriteBatch(raw_mode=True)
-        batch.put(keys.removal_key(removal.queue, self.next_number()), encode(removal))
-        self._write(batch)
+        batch.put(keys.removal_key(removal.queue, self._context.next_number()), encode(removal))
+        self._context.write(batch)
         await self._db.sync()
 
     async def forget_removals(self, queue: int, before: Instant, *, limit: int) -> int:
@@ -88,53 +102,9 @@ class RemovingRows(LogRows, TraceRows):
             batch = WriteBatch(raw_mode=True)
             for key, _ in old:
                 batch.delete(key)
-            self._write(batch)
+            self._context.write(batch)
             await self._db.sync()
         return len(old)
-
-    async def delete_queue(self, queue: int) -> bool:
-        if queue not in self._queues:
-            return False
-        batch = WriteBatch(raw_mode=True)
-        batch.delete(keys.queue_key(queue))
-        batch.put(keys.removed_queue_key(queue), b"")
-        self._write(batch)
-        del self._queues[queue], self._groups[queue]
-        self._removing[queue] = {}
-        for listed in [each for each in self._removing_groups if each[0] == queue]:
-            del self._removing_groups[listed]
-        await self._db.sync()
-        return True
-
-    async def purge(self) -> bool:
-        """Not synced: what a crash undoes of it is still listed, and is done again."""
-        self._db.check()
-        queue = next(iter(self._removing), None)
-        if queue is None:
-            return self._purge_group()
-        batch = WriteBatch(raw_mode=True)
-        progress = dict(self._removing[queue])
-        done = purge(self._db, batch, queue, progress)
-        # If it is refused, the next step begins where this one began.
-        self._write(batch)
-        if done:
-            del self._removing[queue]
-        else:
-            self._removing[queue] = progress
-        return True
-
-    def _purge_group(self) -> bool:
-        listed, start = next(iter(self._removing_groups.items()), (None, b""))
-        if listed is None:
-            return False
-        batch = WriteBatch(raw_mode=True)
-        rest = purge_group(self._db, batch, *listed, start)
-        self._write(batch)
-        if rest is None:
-            del self._removing_groups[listed]
-        else:
-            self._removing_groups[listed] = rest
-        return True
 
     def _oldest(self, partition: Partition, before: Offset) -> tuple[list[Segment], Segment | None]:
         """The oldest segments that lie wholly before an offset, and the one that follows them."""
@@ -153,7 +123,7 @@ class RemovingRows(LogRows, TraceRows):
             batch.delete(keys.segment_key(segment.partition, segment.start), self._db.segments)
             batch.delete(keys.journal_key(segment.queue, segment.lane, segment.position))
             self._delete_indexes(batch, segment, 0, len(segment.columns))
-            self._delete_traces(batch, segment.partition, segment.start, segment.end)
+            self._traces.delete_events(batch, segment.partition, segment.start, segment.end)
 
     def _delete_indexes(self, batch: WriteBatch, segment: Segment, start: int, stop: int) -> None:
         part = segment.columns.cut(start, stop)

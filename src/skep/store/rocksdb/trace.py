@@ -8,13 +8,17 @@ from rocksdict import WriteBatch
 from skep.model.name import Offset
 from skep.model.trace import TraceEvent, TraceName
 from skep.store.rocksdb import keys, segment_codec as columns
-from skep.store.rocksdb.context import Rows
+from skep.store.rocksdb.context import RocksContext
 from skep.store.rocksdb.record_codec import Decoder, encode
 
 _event = Decoder(TraceEvent)
 
 
-class TraceRows(Rows):
+class RocksTraceTable:
+    def __init__(self, context: RocksContext) -> None:
+        self._db = context.db
+        self._purging = context.purging_queues
+
     async def find_trace(self, trace_id: bytes, *, limit: int) -> list[tuple[int, Offset]]:
         prefix = b"i" + trace_id
         entries = self._db.scan(prefix, keys.after(prefix))
@@ -51,11 +55,11 @@ class TraceRows(Rows):
 
     def _is_removed(self, partition: int, offset: Offset) -> bool:
         """Whether a message belongs to a deleted queue. Its segment is the first to be removed."""
-        if not self._removing:
+        if not self._purging:
             return False
         lower, upper = keys.pack(partition), keys.segment_key(partition, offset + 1)
         entry = next(self._db.scan_segments(lower, upper, backwards=True), None)
-        return entry is None or columns.queue_of(entry[1]) in self._removing
+        return entry is None or columns.queue_of(entry[1]) in self._purging
 
     def _summary(self, name: str, entries: list[tuple[bytes, bytes]]) -> TraceName:
         key, value = entries[-1]
@@ -71,7 +75,7 @@ class TraceRows(Rows):
         lower, upper = keys.event_key(partition, start, 0), keys.event_key(partition, stop, 0)
         return (_event(value) for _, value in self._db.scan(lower, upper))
 
-    def _put_traces(self, batch: WriteBatch, events: Iterable[TraceEvent]) -> None:
+    def put_events(self, batch: WriteBatch, events: Iterable[TraceEvent]) -> None:
         for event in events:
             batch.put(keys.event_key(event.partition, event.offset, event.number), encode(event))
             for name in event.names:
@@ -80,9 +84,7 @@ class TraceRows(Rows):
                     keys.pack_pair(event.partition, event.offset),
                 )
 
-    def _delete_traces(
-        self, batch: WriteBatch, partition: int, start: Offset, stop: Offset
-    ) -> None:
+    def delete_events(self, batch: WriteBatch, partition: int, start: Offset, stop: Offset) -> None:
         for event in self._events(partition, start, stop):
             batch.delete(keys.event_key(partition, event.offset, event.number))
             for name in event.names:

@@ -1,9 +1,9 @@
-"""Small commits in one round trip, as long as nothing has changed since our own last ones.
+"""Small commits in one round trip, while no other server changes the same rows.
 
-What a push must know is where its partitions end and where its lane stands, what a pop or an ack
-must know is the state that it replaces; and the server that wrote last knows it. So a round of
-nothing else is judged by memory, and written by one statement that refuses to do anything unless
-memory was right. If it was not, nothing has happened, and the round goes the long way.
+A push needs the ends of its partitions and of its lane; a pop or an ack needs the state that it
+replaces. The server that wrote them last still has them. So a commit of nothing else is evaluated
+against recent states in memory, and written by one statement that fails unless they are current.
+If it fails, nothing was written, and the commit reads and locks what it needs instead.
 """
 
 from collections import OrderedDict
@@ -23,8 +23,8 @@ from skep.store.postgres.commit.snapshot import CommitSnapshot
 from skep.store.postgres.driver_errors import (
     LOST,
     RACES,
-    not_written,
-    perhaps_written,
+    outcome_unknown_from,
+    unavailable_from,
     was_not_sent,
 )
 from skep.store.postgres.lane import Lane
@@ -35,39 +35,47 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 KEPT = 10_000
-"""Partitions and states written last: those that are used all the time."""
+"""Partitions, states and subscriptions that are kept, each: those written last."""
 SMALL = 5000
-"""Messages up to which the round trips saved are worth more than what COPY saves."""
+"""Messages up to which fewer round trips save more time than COPY does."""
+
+_STATES_CHANGED = asyncpg.DivisionByZeroError
+"""What ``commit_at_once`` raises if a recent state is not current.
+
+PostgreSQL has no expression that raises an error, and a function that does would need a migration
+and a call on every commit. The statement divides by zero instead; nothing else in it divides.
+"""
 
 
-class Lately(Generic[K, V]):
-    """The last few that were put."""
+class LastWritten(Generic[K, V]):
+    """The ``KEPT`` values that were written last."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[K, V] = OrderedDict()
         self.get = self._kept.get
         self.clear = self._kept.clear
 
-    def put(self, each: Iterable[tuple[K, V]]) -> None:
-        for key, value in each:
+    def put(self, values: Iterable[tuple[K, V]]) -> None:
+        for key, value in values:
             self._kept[key] = value
             self._kept.move_to_end(key)
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
 
 
-class Recent:
+class RecentStates:
+    """What this server committed last, and what later commits can be evaluated against."""
+
     def __init__(self) -> None:
-        self._partitions = Lately[int, Partition]()
-        self._consumers = Lately[tuple[int, int, str], Consumer]()
-        self._subscriptions = Lately[tuple[int, str], Subscription]()
+        self._partitions = LastWritten[int, Partition]()
+        self._consumers = LastWritten[tuple[int, int, str], Consumer]()
+        self._subscriptions = LastWritten[tuple[int, str], Subscription]()
         self._heads: dict[int, int] = {}
 
-    def learn(
+    def keep(
         self, round_: CommitRound, subscriptions: Mapping[tuple[int, str], Subscription]
     ) -> None:
-        """Keep what has just been committed."""
-        self._partitions.put((each.number, each) for each in round_.partitions())
+        self._partitions.put((partition.number, partition) for partition in round_.partitions())
         self._consumers.put(round_.consumers.items())
         self._subscriptions.put(subscriptions.items())
         self._heads |= round_.heads
@@ -78,39 +86,41 @@ class Recent:
         self._subscriptions.clear()
         self._heads.clear()
 
-    def known(self, changes: Sequence[Change]) -> CommitSnapshot | None:
-        """What is needed to judge the changes, if they are small and all of it is kept."""
+    def snapshot(self, changes: Sequence[Change]) -> CommitSnapshot | None:
+        """What the changes need; None if they are not small and plain, or a state is missing."""
         if not all(map(_is_plain, changes)):
             return None
-        known = CommitSnapshot(Needs(changes))
+        snapshot = CommitSnapshot(Needs(changes))
         messages = 0
         for change in changes:
-            # Whether memory is right about these is for the statement to find out.
-            known.queue_versions |= change.queues
+            # The statement checks whether these are current.
+            snapshot.queue_versions |= change.queues
             for append in change.appends:
                 messages += len(append.columns)
-                if not self._knows_end(known, append):
+                if not self._add_end(snapshot, append):
                     return None
             for update in change.consumers:
-                if not self._knows_state(known, update):
+                if not self._add_state(snapshot, update):
                     return None
-        return known if messages <= SMALL and (messages or known.consumers) else None
+        return snapshot if messages <= SMALL and (messages or snapshot.consumers) else None
 
-    def _knows_end(self, known: CommitSnapshot, append: Append) -> bool:
+    def _add_end(self, snapshot: CommitSnapshot, append: Append) -> bool:
+        """Add the ends of a partition and of its lane; False if they are not kept."""
         partition = self._partitions.get(append.partition)
         if partition is None or partition.queue not in self._heads:
             return False
-        known.partitions[partition.queue, partition.number] = partition
-        known.heads[partition.queue] = self._heads[partition.queue]
+        snapshot.partitions[partition.queue, partition.number] = partition
+        snapshot.heads[partition.queue] = self._heads[partition.queue]
         return True
 
-    def _knows_state(self, known: CommitSnapshot, update: ConsumerUpdate) -> bool:
+    def _add_state(self, snapshot: CommitSnapshot, update: ConsumerUpdate) -> bool:
+        """Add a consumer's state and subscription; False if they are not kept."""
         place, group = (update.queue, update.partition, update.group), (update.queue, update.group)
         state, subscription = self._consumers.get(place), self._subscriptions.get(group)
         if state is None or subscription is None:
             return False
-        known.consumers[place] = state
-        known.subscriptions[group] = subscription
+        snapshot.consumers[place] = state
+        snapshot.subscriptions[group] = subscription
         return True
 
 
@@ -132,39 +142,39 @@ async def write_at_once(
     connection: asyncpg.Connection,
     round_: CommitRound,
     segments: list[Segment],
-    known: CommitSnapshot,
+    recent: CommitSnapshot,
     lane: Lane,
-    told: bytes,
+    effects: bytes,
 ) -> int | None:
-    """Write if everything is still as it is known; None, and nothing, if it is not.
+    """Write the round and publish its effects, if the recent states are current.
 
-    Returns the number of what it told.
+    Returns the number of the event; None if nothing was written.
     """
     arguments = (
-        *_appended(round_, segments, known),
-        *_moved(round_, known),
-        *_based_on(known),
-        told,
+        *_appended(round_, segments, recent),
+        *_moved(round_, recent),
+        *_based_on(recent),
+        effects,
     )
     try:
         number: int = await connection.fetchval(
             QUERIES["commit_at_once"], lane.number, lane.owner, *arguments
         )
-    except (*RACES, asyncpg.DivisionByZeroError):
+    except (*RACES, _STATES_CHANGED):
         return None
     except asyncpg.PostgresConnectionError as error:
         connection.terminate()
-        raise perhaps_written(error) from error
+        raise outcome_unknown_from(error) from error
     except asyncpg.PostgresError as error:
-        # The server itself said no, so it has not committed.
+        # The server answered with an error, so it has not committed.
         if isinstance(error, LOST):
             connection.terminate()
-        raise not_written(error) from error
+        raise unavailable_from(error) from error
     except LOST as error:
         connection.terminate()
         if was_not_sent(error):
             return None
-        raise perhaps_written(error) from error
+        raise outcome_unknown_from(error) from error
     except BaseException:
         connection.terminate()
         raise
@@ -172,28 +182,28 @@ async def write_at_once(
 
 
 def _appended(
-    round_: CommitRound, segments: list[Segment], known: CommitSnapshot
+    round_: CommitRound, segments: list[Segment], recent: CommitSnapshot
 ) -> tuple[list[Any], ...]:
-    """What the statement takes of pushes: partitions and heads as they were, and segments."""
+    """The parameters for pushes: partitions and heads before the commit, and new segments."""
     before = [
-        known.partitions[each.queue, each.number]
-        for each in sorted(round_.partitions(), key=lambda partition: partition.number)
+        recent.partitions[partition.queue, partition.number]
+        for partition in sorted(round_.partitions(), key=lambda partition: partition.number)
     ]
     return (
-        [each.number for each in before],
-        [each.queue for each in before],
-        [each.end for each in before],
+        [partition.number for partition in before],
+        [partition.queue for partition in before],
+        [partition.end for partition in before],
         list(round_.heads),
-        [known.heads[queue] for queue in round_.heads],
+        [recent.heads[queue] for queue in round_.heads],
         [rows.from_segment(segment) for segment in segments],
     )
 
 
-def _moved(round_: CommitRound, known: CommitSnapshot) -> tuple[list[Any], ...]:
-    """What it takes of pops and acks: states as they were, the leases that must be live, their
-    subscriptions, and states as they are."""
+def _moved(round_: CommitRound, recent: CommitSnapshot) -> tuple[list[Any], ...]:
+    """The parameters for pops and acks: revisions of the states before the commit, the leases
+    that must be live, the subscriptions, and the new states."""
     replaced = sorted(round_.consumers.items())
-    ids = [known.subscriptions[queue, group].id for (queue, _, group), _ in replaced]
+    ids = [recent.subscriptions[queue, group].id for (queue, _, group), _ in replaced]
     groups = {
         (queue, group): id_ for ((queue, _, group), _), id_ in zip(replaced, ids, strict=True)
     }
@@ -202,8 +212,8 @@ def _moved(round_: CommitRound, known: CommitSnapshot) -> tuple[list[Any], ...]:
         [group for (_, _, group), _ in replaced],
         [partition for (_, partition, _), _ in replaced],
         ids,
-        [known.consumers[place].version for place, _ in replaced],
-        [known.consumers[place].token for place, _ in replaced],
+        [recent.consumers[place].version for place, _ in replaced],
+        [recent.consumers[place].token for place, _ in replaced],
         [round_.leases.get(place) for place, _ in replaced],
         [queue for queue, _ in groups],
         [group for _, group in groups],
@@ -215,12 +225,12 @@ def _moved(round_: CommitRound, known: CommitSnapshot) -> tuple[list[Any], ...]:
     )
 
 
-def _based_on(known: CommitSnapshot) -> tuple[list[Any], ...]:
-    """Configurations that must be current, and entries that must not exist."""
-    absent = known.needs.based_on
+def _based_on(recent: CommitSnapshot) -> tuple[list[Any], ...]:
+    """The parameters for configurations that must be current, and entries that must not exist."""
+    absent = recent.needs.based_on
     return (
-        list(known.queue_versions),
-        list(known.queue_versions.values()),
+        list(recent.queue_versions),
+        list(recent.queue_versions.values()),
         [at.space for at in absent],
         [hash_of(at.key) for at in absent],
     )

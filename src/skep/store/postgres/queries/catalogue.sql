@@ -32,6 +32,9 @@ SELECT * FROM queen.queue WHERE number = $1;
 -- name: queues
 SELECT * FROM queen.queue ORDER BY number;
 
+-- name: delete_queue
+DELETE FROM queen.queue WHERE number = $1 RETURNING 1;
+
 -- name: create_partitions
 -- In the order of their names, so that two servers that make the same ones wait, not deadlock. Without
 -- a join, whose plan would depend on statistics that are out of date when many were made.
@@ -41,7 +44,8 @@ SELECT nextval('queen.number'), $1, asked.name, $3
          ORDER BY 1) AS asked
  WHERE EXISTS (SELECT FROM queen.queue WHERE number = $1)
     ON CONFLICT (queue, name) DO NOTHING
-RETURNING number, queue, name, created_at, start_offset, end_offset, 0, newest_at;
+RETURNING number, queue, name, created_at, start_offset, end_offset,
+          0::bigint AS first_at, newest_at;
 
 -- name: partitions_named
 SELECT p.number, p.queue, p.name, p.created_at, p.start_offset, p.end_offset, p.first_at,
@@ -95,7 +99,8 @@ SELECT c.partition, c.consumer_group, c.version, c.cursor_offset, c.acked, c.run
  LIMIT $4;
 
 -- name: subscriptions
-SELECT s.queue, s.consumer_group, s.id, s.mode, s.from_at, s.created_at
+SELECT s.queue, s.consumer_group, s.id AS subscription, s.mode, s.from_at,
+       s.created_at AS subscribed_at
   FROM queen.subscription AS s
   JOIN queen.queue AS q ON q.number = s.queue
  WHERE s.queue = $1

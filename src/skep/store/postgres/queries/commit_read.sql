@@ -13,11 +13,11 @@ WITH held AS MATERIALIZED (
      ORDER BY number
        FOR NO KEY UPDATE
 )
-SELECT (SELECT count(*) FROM locked),
+SELECT (SELECT count(*) FROM locked) AS partitions,
        ARRAY(SELECT coalesce((SELECT e.version FROM queen.entry AS e
                                WHERE e.space = a.space AND e.hash = a.hash), 0)
                FROM unnest($4::text[], $5::bytea[]) WITH ORDINALITY AS a (space, hash, place)
-              ORDER BY a.place)
+              ORDER BY a.place) AS entry_versions
   FROM held;
 
 -- name: locked_partitions
@@ -38,25 +38,27 @@ WITH asked AS MATERIALIZED (
            ) AS last ON true
 )
 SELECT a.number, a.queue, a.name, a.created_at, a.start_offset, a.end_offset, a.first_at,
-       a.newest_at, heads.position,
-       (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now, a.version
+       a.newest_at, heads.position AS head,
+       (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
+       a.version AS queue_version
   FROM asked AS a
   JOIN heads ON heads.queue = a.queue;
 
--- name: look_at_consumers
+-- name: read_consumers
 -- For each place asked: the group's subscription, whether the partition is there, the state, the
 -- version of the queue's configuration. Nothing is locked: who replaces a state says which it was.
 -- For EXISTS instead of coalesce PostgreSQL might read all partitions.
-SELECT asked.queue, asked.consumer_group, asked.partition, subscription.id, subscription.mode,
-       subscription.from_at, subscription.created_at,
+SELECT asked.queue, asked.consumer_group, asked.partition, subscription.id AS subscription,
+       subscription.mode, subscription.from_at, subscription.created_at AS subscribed_at,
        coalesce((SELECT true FROM queen.partition AS p JOIN queen.queue AS q ON q.number = p.queue
-                  WHERE p.number = asked.partition AND p.queue = asked.queue), false),
-       (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+                  WHERE p.number = asked.partition AND p.queue = asked.queue), false)
+           AS has_partition,
+       (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
        newest.version, newest.cursor_offset, newest.acked, newest.run_end, newest.attempt,
        newest.retries, newest.ready_at, newest.oldest_at, newest.lease_id, newest.granted_at,
        newest.expires_at, newest.next_at, newest.completed, newest.failed,
        newest.messages_consumed, newest.batches_consumed, newest.last_consumed_at, newest.token,
-       (SELECT q.version FROM queen.queue AS q WHERE q.number = asked.queue)
+       (SELECT q.version FROM queen.queue AS q WHERE q.number = asked.queue) AS queue_version
   FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS asked (queue, consumer_group, partition)
   LEFT JOIN queen.subscription AS subscription
        ON subscription.queue = asked.queue AND subscription.consumer_group = asked.consumer_group
@@ -116,7 +118,7 @@ SELECT number, version FROM queen.queue WHERE number = ANY ($1::bigint[]);
 
 -- name: entry_versions
 SELECT coalesce((SELECT e.version FROM queen.entry AS e
-                  WHERE e.space = a.space AND e.hash = a.hash), 0)
+                  WHERE e.space = a.space AND e.hash = a.hash), 0) AS version
   FROM unnest($1::text[], $2::bytea[]) WITH ORDINALITY AS a (space, hash, place)
  ORDER BY a.place;
 
@@ -134,7 +136,7 @@ SELECT number FROM queen.queue WHERE number = ANY ($1::bigint[]) ORDER BY number
 
 -- name: pushed
 -- How many messages were ever pushed to queues, over all lanes. Asked when the queues are locked.
-SELECT a.queue, coalesce(sum(greatest(h.position, last.position)), 0)::bigint
+SELECT a.queue, coalesce(sum(greatest(h.position, last.position)), 0)::bigint AS messages
   FROM unnest($1::bigint[]) AS a (queue)
  CROSS JOIN queen.lane AS l
   LEFT JOIN queen.lane_head AS h ON h.queue = a.queue AND h.lane = l.number
@@ -146,7 +148,7 @@ SELECT a.queue, coalesce(sum(greatest(h.position, last.position)), 0)::bigint
  GROUP BY a.queue;
 
 -- name: next_numbers
-SELECT nextval('queen.number') FROM generate_series(1, $1::integer);
+SELECT nextval('queen.number') AS number FROM generate_series(1, $1::integer);
 
 -- name: now
 SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;

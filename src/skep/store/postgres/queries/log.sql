@@ -60,15 +60,6 @@ WITH RECURSIVE stretch (low, high) AS (
 SELECT coalesce(max(low), (SELECT end_offset FROM queen.partition WHERE number = $1), 0)
   FROM stretch;
 
--- name: find_trace
-SELECT s.partition, s.start_offset + m.n - 1
-  FROM queen.segment AS s
- CROSS JOIN LATERAL unnest(s.trace_ids) WITH ORDINALITY AS m (trace_id, n)
- WHERE s.trace_ids IS NOT NULL AND s.trace_ids @> ARRAY[$1::bytea] AND m.trace_id = $1
-   AND NOT EXISTS (SELECT FROM queen.queue_removal AS r WHERE r.queue = s.queue)
- ORDER BY 1, 2
- LIMIT $2;
-
 -- name: heads
 -- The last segment of each lane, from the highest lane down, and what was removed.
 WITH RECURSIVE last (lane, position) AS (
@@ -84,7 +75,7 @@ WITH RECURSIVE last (lane, position) AS (
             ORDER BY s.lane DESC, s.position DESC LIMIT 1
            ) AS n
 )
-SELECT each.lane, max(each.position)
+SELECT each.lane, max(each.position) AS position
   FROM (SELECT lane, position FROM last
          UNION ALL
         SELECT lane, position FROM queen.lane_head WHERE queue = $1) AS each
@@ -117,8 +108,9 @@ SELECT s.partition, s.start_offset, s.queue, s.lane, s.position, s.messages, s.s
 -- name: read_places
 -- The segments of ``read_journal`` without their messages, each with the one before it in its
 -- partition.
-SELECT s.position, s.position + s.messages, s.size, s.created_at,
-       before.lane, before.position, before.position + before.messages
+SELECT s.position, s.position + s.messages AS end_position, s.size, s.created_at,
+       before.lane AS previous_lane, before.position AS previous_position,
+       before.position + before.messages AS previous_end
   FROM (SELECT j.partition, j.start_offset, j.position, j.messages, j.size, j.created_at
           FROM queen.segment AS j
          WHERE j.queue = $1 AND j.lane = $2

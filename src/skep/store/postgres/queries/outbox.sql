@@ -4,7 +4,7 @@
 -- The first that are committed, of queues that are not held up, up to a number of rows and bytes. What
 -- is too large for a message is not fetched.
 SELECT w.number, w.queue, w.partition, w.transaction_id, w.size,
-       CASE WHEN w.size <= $4 THEN w.payload END
+       CASE WHEN w.size <= $4 THEN w.payload END AS payload
   FROM (
        SELECT f.*, sum(f.fetched) OVER (ORDER BY f.number) - f.fetched AS bytes_before
          FROM (

@@ -3,7 +3,7 @@
 -- name: lock_lane
 SELECT number FROM queen.lane WHERE number = $1 AND owner = $2 FOR NO KEY UPDATE;
 
--- name: tell
+-- name: publish_event
 -- The row of the lane is locked by whoever tells, so that numbers have no gaps and keep the order of
 -- commits. If the lane is not ours any more, nothing comes back.
 WITH held AS MATERIALIZED (
@@ -14,18 +14,20 @@ SELECT $1, coalesce((SELECT max(n.number) FROM queen.news AS n WHERE n.lane = $1
   FROM held
 RETURNING number;
 
--- name: news_heads
-SELECT l.number, coalesce((SELECT max(n.number) FROM queen.news AS n WHERE n.lane = l.number), 0)
+-- name: peer_event_heads
+SELECT l.number AS lane,
+       coalesce((SELECT max(n.number) FROM queen.news AS n WHERE n.lane = l.number), 0) AS number
   FROM queen.lane AS l;
 
--- name: news
+-- name: peer_events
 -- Events after the numbers known of each lane, with the first number that is left there: if it is not
 -- the next one, events were deleted that nobody here has heard of. Ours come only if asked for. All
 -- lanes in one statement: what is seen of one was committed after what it refers to on another. There
 -- is always a row, which says whether other servers have lanes, and what time it is.
-SELECT EXISTS (SELECT FROM queen.lane WHERE owner <> $3 AND expires_at <> '-infinity'),
-       (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-       event.*
+SELECT EXISTS (SELECT FROM queen.lane WHERE owner <> $3 AND expires_at <> '-infinity')
+           AS has_peers,
+       (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
+       event.lane, event.next, event.number, event.content
   FROM (SELECT) AS always
   LEFT JOIN (
        SELECT l.number, next.number, n.number, n.content
@@ -46,16 +48,8 @@ SELECT EXISTS (SELECT FROM queen.lane WHERE owner <> $3 AND expires_at <> '-infi
        ) AS event (lane, next, number, content) ON true
  ORDER BY event.lane, event.number;
 
--- name: forget_news
+-- name: forget_peer_events
 -- Never the last, which says where the numbers go on.
 DELETE FROM queen.news
  WHERE lane = $1 AND number <= $2
    AND number < (SELECT max(n.number) FROM queen.news AS n WHERE n.lane = $1);
-
--- name: take_duty
-INSERT INTO queen.duty AS known (name, owner, expires_at)
-VALUES ($1, $2, clock_timestamp() + $3)
-    ON CONFLICT (name) DO UPDATE
-   SET owner = excluded.owner, expires_at = excluded.expires_at
- WHERE known.owner = excluded.owner OR known.expires_at <= clock_timestamp()
-RETURNING 1;

@@ -78,6 +78,3 @@ DELETE FROM queen.removal AS r
  USING oldest
  WHERE r.queue = $1 AND r.number = oldest.number AND oldest.is_old
 RETURNING 1;
-
--- name: delete_queue
-DELETE FROM queen.queue WHERE number = $1 RETURNING 1;
