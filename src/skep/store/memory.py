@@ -15,7 +15,7 @@ import msgspec
 
 from skep.errors import Invalid
 from skep.model.change import Change, Commit, GiveUp, IdempotencyKey, Outcome
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
 from skep.model.entry import Entry
 from skep.model.journal import SegmentPlace, place_of
@@ -39,7 +39,7 @@ class MemoryStore(SingleServer):
         self._numbers = count(1)
         self._queues: dict[int, Queue] = {}
         self._partitions: dict[int, dict[int, Partition]] = {}
-        self._consumers: dict[tuple[int, int, str], Consumer] = {}
+        self._consumers: dict[tuple[int, int, str], ConsumerState] = {}
         self._subscriptions: dict[tuple[int, str], Subscription] = {}
         self._segments: dict[int, list[Segment]] = {}
         self._journal: dict[int, list[Segment]] = {}
@@ -90,7 +90,7 @@ class MemoryStore(SingleServer):
     def subscription(self, queue: int, group: str) -> Subscription | None:
         return self._subscriptions.get((queue, group))
 
-    def consumer(self, queue: int, partition: int, group: str) -> Consumer | None:
+    def consumer(self, queue: int, partition: int, group: str) -> ConsumerState | None:
         known = self._consumers.get((queue, partition, group))
         return known if queue in self._queues else None
 

@@ -10,7 +10,7 @@ from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import GroupState, PartitionState
 from skep.model import ranges
 from skep.model.change import ConsumerUpdate
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.message import Message
 from skep.model.name import Instant, LeaseId, Offset
 from skep.model.segment import Segment
@@ -98,7 +98,7 @@ class PartitionLeaser:
         ages = ages_of(ripe) if state.lease else UNKNOWN
         return PartitionLease(group, partition, update, messages, truncated, ages)
 
-    def _stop(self, consumer: Consumer, partition: PartitionState, budget: int) -> Offset:
+    def _stop(self, consumer: ConsumerState, partition: PartitionState, budget: int) -> Offset:
         """Where to stop reading: a run that comes back ends where it ended before."""
         end = min(consumer.run_end, partition.end) if consumer.comes_again else partition.end
         return min(end, consumer.cursor + budget + ranges.size(consumer.acked))
@@ -106,7 +106,7 @@ class PartitionLeaser:
     def _messages(
         self,
         partition: PartitionState,
-        consumer: Consumer,
+        consumer: ConsumerState,
         segments: list[Segment],
         stop: Offset,
         budget: int,

@@ -20,7 +20,7 @@ from skep.core.state.waiters import ANY_QUEUE, Waiters, journal_of
 from skep.errors import Closed, GroupNotFound, MessageNotFound, PartitionNotFound, QueueNotFound
 from skep.model.address import address_of
 from skep.model.change import Applied, Change, Commit
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.name import RESERVED, SECOND, Offset, check_id, check_text
 from skep.model.queue import Partition, Queue, Subscription
 from skep.store.clock import Clock
@@ -262,14 +262,14 @@ class Registry:
             group.totals.waiting.popitem()
 
     def hear(
-        self, group: GroupState, partition: PartitionState, state: Consumer, *, own: bool
+        self, group: GroupState, partition: PartitionState, state: ConsumerState, *, own: bool
     ) -> None:
         """Take a state over that is stored, if it is newer than what is known."""
         if self._take_over(group, partition, self._bounded(group, state), own=own):
             self.scheduler.refresh(group, partition)
 
     def _take_over(
-        self, group: GroupState, partition: PartitionState, state: Consumer, *, own: bool
+        self, group: GroupState, partition: PartitionState, state: ConsumerState, *, own: bool
     ) -> bool:
         known = group.consumers.get(partition.number)
         if known is not None and known.version >= state.version:
@@ -277,7 +277,7 @@ class Registry:
         self._put(group, partition, state, own=own)
         return True
 
-    def _bounded(self, group: GroupState, state: Consumer) -> Consumer:
+    def _bounded(self, group: GroupState, state: ConsumerState) -> ConsumerState:
         """A state that was written by a clock which was set back since must not last that long."""
         now = self._clock.now()
         is_ahead = state.lease is not None and state.lease.granted_at > now + _SKEW
@@ -292,7 +292,7 @@ class Registry:
             return
         if state.lease:
             self.lease_table.end(state.lease.id, (group, partition), own=False)
-        group.put(partition, Consumer(cursor=partition.start, oldest_at=partition.first_at))
+        group.put(partition, ConsumerState(cursor=partition.start, oldest_at=partition.first_at))
         del group.consumers[partition.number]
 
     # Following the log.
@@ -349,7 +349,7 @@ class Registry:
                 self.scheduler.refresh(group, partition)
 
     def _put(
-        self, group: GroupState, partition: PartitionState, state: Consumer, *, own: bool
+        self, group: GroupState, partition: PartitionState, state: ConsumerState, *, own: bool
     ) -> None:
         """Replace a state. If that ends a lease, it was its ``own`` holder or somebody else."""
         before = group.consumers.get(partition.number)

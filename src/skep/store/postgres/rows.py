@@ -6,7 +6,7 @@ import msgspec
 
 from skep.errors import Corrupted
 from skep.model.change import Applied
-from skep.model.consumer import Consumer, Failure, Lease
+from skep.model.consumer import ConsumerState, Failure, Lease
 from skep.model.dead_letter import DeadLetter
 from skep.model.entry import Entry
 from skep.model.name import LeaseId
@@ -148,7 +148,7 @@ def from_subscription(subscription: Subscription) -> tuple[Any, ...]:
     )
 
 
-def from_consumer(state: Consumer) -> tuple[Any, ...]:
+def from_consumer(state: ConsumerState) -> tuple[Any, ...]:
     lease = state.lease
     return (
         state.version,
@@ -169,8 +169,8 @@ def from_consumer(state: Consumer) -> tuple[Any, ...]:
     )
 
 
-def to_consumer(row: Row) -> Consumer:
-    return Consumer(
+def to_consumer(row: Row) -> ConsumerState:
+    return ConsumerState(
         version=row[0],
         cursor=row[1],
         acked=_ranges.decode(row[2]) if row[2] else (),

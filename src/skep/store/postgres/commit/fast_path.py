@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 import asyncpg
 
 from skep.model.change import Append, Change, ConsumerUpdate
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.queue import Partition, Subscription
 from skep.model.segment import Segment
 from skep.store.commit.evaluation import CommitRound
@@ -59,7 +59,7 @@ class Lately(Generic[K, V]):
 class Recent:
     def __init__(self) -> None:
         self._partitions = Lately[int, Partition]()
-        self._consumers = Lately[tuple[int, int, str], Consumer]()
+        self._consumers = Lately[tuple[int, int, str], ConsumerState]()
         self._subscriptions = Lately[tuple[int, str], Subscription]()
         self._heads: dict[int, int] = {}
 
