@@ -148,6 +148,8 @@ def test_every_public_name_is_shown(name: str) -> None:
     [
         skep.AsyncClient,
         skep.AsyncConsumer,
+        skep.AsyncWorker,
+        skep.Worker,
         skep.AsyncProducer,
         AsyncDeadLetters,
         AsyncGroups,
