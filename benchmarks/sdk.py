@@ -4,7 +4,7 @@ import time
 
 import uvloop
 
-from skep import AsyncClient, AsyncConsumer, AsyncProducer, Draft
+from skep import AsyncClient, AsyncProducer, AsyncWorker, Draft
 from skep.model.message import Message
 
 PARTITIONS = 100
@@ -21,19 +21,19 @@ async def _produce(client: AsyncClient, messages: int) -> float:
 
 async def _consume(client: AsyncClient, messages: int) -> float:
     left = messages
-    consumer = AsyncConsumer(
+    worker = AsyncWorker(
         client, "sdk", group="bench", batch=500, partitions=PARTITIONS, concurrency=4
     )
 
-    @consumer.batch_handler
+    @worker.batch_handler
     async def count(messages: list[Message]) -> None:
         nonlocal left
         left -= len(messages)
         if not left:
-            consumer.stop()
+            worker.stop()
 
     begin = time.perf_counter()
-    await consumer.run()
+    await worker.run()
     return messages / (time.perf_counter() - begin)
 
 

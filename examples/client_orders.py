@@ -10,7 +10,7 @@ letter instead of standing in the way.
 import asyncio
 import sys
 
-from skep import AsyncClient, AsyncConsumer, AsyncProducer, Draft, Message
+from skep import AsyncClient, AsyncProducer, AsyncWorker, Draft, Message
 
 CUSTOMERS = ("alice", "bob", "carol")
 ORDERS = 30
@@ -25,24 +25,24 @@ async def sell(client: AsyncClient) -> None:
 
 
 async def bill(client: AsyncClient) -> dict[str, list[int]]:
-    consumer = AsyncConsumer(
+    worker = AsyncWorker(
         client, "shop.orders", group="billing", concurrency=2, install_signal_handlers=True
     )
     billed: dict[str, list[int]] = {}
     handled = 0
 
-    @consumer.handler
+    @worker.handler
     async def handle(message: Message) -> None:
         nonlocal handled
         handled += 1
         if handled == ORDERS:
-            consumer.stop()
+            worker.stop()
         order = message.json()
         if order["number"] == 7:
             raise ValueError("there is no such account")
         billed.setdefault(message.partition, []).append(order["number"])
 
-    await consumer.run()
+    await worker.run()
     return billed
 
 

@@ -17,11 +17,10 @@ from pathlib import Path
 
 CLIENT = Path(__file__).parents[1] / "src" / "skep" / "client"
 WITHOUT_TWIN = frozenset({"async_worker.py", "async_producer.py"})
-"""Both run many requests at once, which a blocking client cannot."""
+"""Both are built on tasks that can be cancelled; ``worker.py`` is the blocking worker."""
 DROPPED = frozenset({"async", "await"})
 NAMES = {
     "AsyncBaseTransport": "BaseTransport",
-    "AsyncLoop": "Consumer",
     "StopAsyncIteration": "StopIteration",
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",

@@ -3,14 +3,16 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# Each name is loaded when it is first asked for: who uses a client must not wait for the broker
-# and its store, nor have installed what they need. Type checkers and editors cannot follow
-# `__getattr__`, so they read the imports; a test holds the two together.
+# Each name is imported on first use: a program that uses only a client neither waits for the broker
+# and its store nor needs their dependencies. Type checkers and editors cannot follow `__getattr__`,
+# so they read the imports; a test keeps the two lists equal.
 if TYPE_CHECKING:
     from skep import errors
     from skep.client.async_client import AsyncClient
-    from skep.client.consume.async_worker import AsyncConsumer
+    from skep.client.consume.async_consumer import AsyncConsumer
+    from skep.client.consume.async_worker import AsyncWorker
     from skep.client.consume.sync_consumer import Consumer
+    from skep.client.consume.worker import Worker
     from skep.client.produce.async_producer import AsyncProducer
     from skep.client.retry import Retry
     from skep.client.sync_client import Client
@@ -22,11 +24,12 @@ if TYPE_CHECKING:
     from skep.model.operation import Ack, Extend, Push, Settlement, Transaction, Verdict
     from skep.model.queue import Queue, QueueOptions
 
-_HOMES = {
+_MODULES = {
     "Ack": "skep.model.operation",
     "AsyncClient": "skep.client.async_client",
-    "AsyncConsumer": "skep.client.consume.async_worker",
+    "AsyncConsumer": "skep.client.consume.async_consumer",
     "AsyncProducer": "skep.client.produce.async_producer",
+    "AsyncWorker": "skep.client.consume.async_worker",
     "Broker": "skep.core.broker",
     "Client": "skep.client.sync_client",
     "Consumer": "skep.client.consume.sync_consumer",
@@ -44,16 +47,18 @@ _HOMES = {
     "Settlement": "skep.model.operation",
     "Transaction": "skep.model.operation",
     "Verdict": "skep.model.operation",
+    "Worker": "skep.client.consume.worker",
     "open": "skep.embedded",
     "restore": "skep.embedded",
 }
-"""Where each public name is; ``errors`` is a module of its own."""
+"""The module of each public name; ``errors`` is a module itself."""
 
 __all__ = [
     "Ack",
     "AsyncClient",
     "AsyncConsumer",
     "AsyncProducer",
+    "AsyncWorker",
     "Broker",
     "Client",
     "Consumer",
@@ -71,6 +76,7 @@ __all__ = [
     "Settlement",
     "Transaction",
     "Verdict",
+    "Worker",
     "errors",
     "open",
     "restore",
@@ -80,12 +86,12 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "errors":
         return import_module("skep.errors")
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(_HOMES[name]), name)
-    # From now on it is found without coming here.
-    globals()[name] = found
-    return found
+    value = getattr(import_module(_MODULES[name]), name)
+    # The next access does not call this function.
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

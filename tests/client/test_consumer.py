@@ -1,475 +1,233 @@
-"""A consumer with a handler: leases are kept, failures reported, and an end is an end in order."""
+"""A loop over messages, in each kind of client, and the outcome of messages it does not finish."""
 
-import asyncio
-import os
-import signal
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any, Protocol
 
+import httpx
 import pytest
 
-from skep import AsyncClient, AsyncConsumer, Broker, Draft, Message
-from skep.client.consume import async_lease_keeper as async_hold
+from skep import AsyncConsumer, AsyncWorker, Broker, Client, Consumer, Draft, Message
+from skep.client.consume import async_lease_keeper, sync_lease_keeper
 from skep.errors import Invalid
 from skep.testing.clock import ManualClock
-from tests.broker.build import (
-    backlogs,
-    dead,
-    drafts,
-    finish,
-    offsets,
-    partitions,
-    pop,
-    start,
-    turn,
-)
-from tests.client.faults import Fault, Weather
-
-PATIENCE = 10
+from tests.broker.build import backlogs, dead, drafts, offsets, payloads, pop
+from tests.client.blocking import LoopInThreads
+from tests.client.conftest import AT_ONCE, async_client
+from tests.client.faults import Fault, FaultyBlocking, Weather
+from tests.client.serving import serving
 
 
-class Seen:
-    """A handler that remembers, and stops its consumer after so many messages."""
+class Consume(Protocol):
+    """Makes something to go through the messages of a queue with."""
 
-    def __init__(self, consumer: AsyncConsumer, count: int) -> None:
-        self._consumer = consumer
-        self._count = count
-        self.payloads: list[bytes] = []
-
-    async def handle(self, message: Message) -> None:
-        self.payloads.append(message.payload)
-        if len(self.payloads) == self._count:
-            self._consumer.stop()
+    def __call__(self, queue: str = "orders", **asked: Any) -> Any: ...
 
 
-class Held:
-    """A handler whose calls begin, and end when the test says so."""
-
-    def __init__(self) -> None:
-        self.begun: list[Message] = []
-        self.may_end = asyncio.Event()
-        self._changed = asyncio.Condition()
-
-    async def handle(self, message: Message) -> None:
-        async with self._changed:
-            self.begun.append(message)
-            self._changed.notify_all()
-        await self.may_end.wait()
-
-    async def until(self, begun: int) -> None:
-        async with self._changed:
-            await self._changed.wait_for(lambda: len(self.begun) >= begun)
+@pytest.fixture(params=["async", "worker", "sync"])
+async def consume(
+    request: pytest.FixtureRequest, broker: Broker, weather: Weather
+) -> AsyncIterator[Consume]:
+    if request.param == "sync":
+        transport = FaultyBlocking(httpx.HTTPTransport(), weather)
+        async with serving(broker) as url:
+            with Client(url, retry=AT_ONCE, transport=transport) as blocking:
+                yield lambda queue="orders", **asked: LoopInThreads(
+                    Consumer(blocking, queue, **asked)
+                )
+        return
+    kind = AsyncWorker if request.param == "worker" else AsyncConsumer
+    async with async_client(broker, weather) as client:
+        yield lambda queue="orders", **asked: kind(client, queue, **asked)
 
 
-async def run(consumer: AsyncConsumer, handler: Callable[[Message], Awaitable[None]]) -> None:
-    await asyncio.wait_for(consumer.run(handler), PATIENCE)
+async def go_through(messages: Any, count: int) -> list[bytes]:
+    """The payloads of so many messages; the last of them is left with ``break``."""
+    found: list[bytes] = []
+    async with messages:
+        async for message in messages:
+            found.append(message.payload)
+            if len(found) == count:
+                break
+    return found
 
 
-async def test_every_message_is_handled_and_acknowledged(
-    queue: AsyncClient, broker: Broker, weather: Weather
-) -> None:
-    await broker.push("orders", drafts(25))
-    consumer = AsyncConsumer(queue, "orders", group="billing", batch=10)
-    seen = Seen(consumer, 25)
-
-    await run(consumer, seen.handle)
-
-    assert seen.payloads == [b"%d" % n for n in range(25)]
-    assert await backlogs(broker, group="billing") == {"Default": 0}
-    assert weather.count("/settle") == 3
+async def fail_at(messages: Any, offset: int) -> None:
+    """A loop whose body raises at this message."""
+    with suppress(ZeroDivisionError):
+        async with messages:
+            async for message in messages:
+                if message.offset == offset:
+                    raise ZeroDivisionError("no")
 
 
-async def test_a_handler_can_be_named_beforehand(queue: AsyncClient, broker: Broker) -> None:
-    await broker.push("orders", drafts(1))
-    consumer = AsyncConsumer(queue, "orders")
-    seen: list[Message] = []
-
-    @consumer.handler
-    async def handle(message: Message) -> None:
-        seen.append(message)
-        consumer.stop()
-
-    await asyncio.wait_for(consumer.run(), PATIENCE)
-
-    assert offsets(await broker.pop("orders")) == []
-    assert [message.payload for message in seen] == [b"0"]
-
-
-async def test_a_handler_can_take_whole_deliveries(queue: AsyncClient, broker: Broker) -> None:
-    await broker.push("orders", drafts(5))
-    consumer = AsyncConsumer(queue, "orders", batch=3)
-    sizes: list[int] = []
-
-    async def handle(messages: list[Message]) -> None:
-        sizes.append(len(messages))
-        if sum(sizes) == 5:
-            consumer.stop()
-
-    await asyncio.wait_for(consumer.run_batches(handle), PATIENCE)
-
-    assert sizes == [3, 2]
-    assert await backlogs(broker) == {"Default": 0}
-
-
-async def test_a_delivery_whose_handler_raises_comes_again_later(
-    queue: AsyncClient, broker: Broker, clock: ManualClock
+async def test_a_message_is_acknowledged_when_the_next_is_asked_for(
+    consume: Consume, broker: Broker
 ) -> None:
     await broker.push("orders", drafts(3))
-    consumer = AsyncConsumer(queue, "orders")
+    left: list[int] = []
 
-    async def handle(messages: list[Message]) -> None:
-        consumer.stop()
-        raise ZeroDivisionError
+    async with consume() as messages:
+        async for message in messages:
+            left.append((await backlogs(broker))["Default"])
+            if message.offset == 2:
+                break
 
-    await asyncio.wait_for(consumer.run_batches(handle), PATIENCE)
+    assert left == [3, 2, 1]
+
+
+async def test_messages_come_in_order_over_many_deliveries(
+    consume: Consume, broker: Broker
+) -> None:
+    await broker.push("orders", drafts(25))
+
+    assert await go_through(consume(batch=10), 25) == [b"%d" % n for n in range(25)]
+
+
+async def test_what_is_left_with_break_is_given_back_at_once(
+    consume: Consume, broker: Broker
+) -> None:
+    await broker.push("orders", drafts(3))
+
+    await go_through(consume(), 2)
+
+    assert offsets(await broker.pop("orders", batch=10)) == [1, 2]
+    assert await dead(broker) == []
+
+
+async def test_a_message_alone_that_fails_comes_again_later(
+    consume: Consume, broker: Broker, clock: ManualClock
+) -> None:
+    await broker.push("orders", drafts(2))
+
+    await fail_at(consume(batch=1), 0)
+
+    assert await broker.pop("orders") is None
+    clock.advance(10)
+    again = await pop(broker)
+    assert (again.messages[0].offset, again.messages[0].attempt) == (0, 2)
+
+
+async def test_a_message_that_fails_after_others_becomes_a_dead_letter(
+    consume: Consume, broker: Broker
+) -> None:
+    await broker.push("orders", drafts(4))
+
+    await fail_at(consume(), 1)
+
+    (letter,) = await broker.dead_letters.list("orders")
+    assert (letter.payload, letter.error) == (b"1", "ZeroDivisionError: no")
+    assert offsets(await broker.pop("orders", batch=10)) == [2, 3]
+
+
+async def test_a_delivery_of_which_nothing_succeeds_comes_again_as_a_whole(
+    consume: Consume, broker: Broker, clock: ManualClock
+) -> None:
+    await broker.push("orders", drafts(3))
+
+    await fail_at(consume(), 0)
 
     assert await broker.pop("orders") is None
     clock.advance(10)
     assert offsets(await broker.pop("orders", batch=10)) == [0, 1, 2]
-
-
-async def test_a_message_that_fails_among_others_becomes_a_dead_letter(
-    queue: AsyncClient, broker: Broker, caplog: pytest.LogCaptureFixture
-) -> None:
-    await broker.push("orders", drafts(3))
-    consumer = AsyncConsumer(queue, "orders")
-
-    async def handle(message: Message) -> None:
-        if message.offset == 2:
-            consumer.stop()
-        if message.offset == 1:
-            raise ZeroDivisionError("no")
-
-    await run(consumer, handle)
-
-    (letter,) = await broker.dead_letters.list("orders")
-    assert (letter.payload, letter.error) == (b"1", "ZeroDivisionError: no")
-    assert await backlogs(broker) == {"Default": 0}
-    assert "orders/Default offset 1" in caplog.text
-
-
-async def test_no_more_messages_are_handled_at_a_time_than_allowed(
-    queue: AsyncClient, broker: Broker
-) -> None:
-    await broker.push("orders", [Draft(b"1", f"p{n}") for n in range(5)])
-    consumer = AsyncConsumer(queue, "orders", concurrency=2)
-    held = Held()
-    running = asyncio.create_task(consumer.run(held.handle))
-
-    await held.until(begun=2)
-    await turn()
-
-    assert len(held.begun) == 2
-    held.may_end.set()
-    await held.until(begun=5)
-    consumer.stop()
-    await finish(running)
-    assert {message.partition for message in held.begun} == {f"p{n}" for n in range(5)}
-
-
-async def test_messages_of_a_partition_are_handled_one_after_the_other(
-    queue: AsyncClient, broker: Broker
-) -> None:
-    await broker.push("orders", [Draft(b"%d" % n, f"p{n % 3}") for n in range(60)])
-    consumer = AsyncConsumer(queue, "orders", batch=4, concurrency=5)
-    busy: set[str] = set()
-    seen: dict[str, list[int]] = {}
-
-    async def handle(message: Message) -> None:
-        assert message.partition not in busy
-        busy.add(message.partition)
-        await asyncio.sleep(0)
-        busy.remove(message.partition)
-        seen.setdefault(message.partition, []).append(message.offset)
-        if sum(map(len, seen.values())) == 60:
-            consumer.stop()
-
-    await run(consumer, handle)
-
-    assert seen == {f"p{n}": list(range(20)) for n in range(3)}
     assert await dead(broker) == []
 
 
-async def test_a_stop_finishes_what_is_begun_and_gives_back_the_rest(
-    queue: AsyncClient, broker: Broker
+async def test_a_failure_in_one_partition_does_not_touch_another(
+    consume: Consume, broker: Broker
 ) -> None:
-    await broker.push("orders", drafts(3))
-    consumer = AsyncConsumer(queue, "orders")
-    held = Held()
-    running = asyncio.create_task(consumer.run(held.handle))
-    await held.until(begun=1)
+    await broker.push("orders", [Draft(b"a", "alice"), Draft(b"b", "bob"), Draft(b"c", "bob")])
 
-    consumer.stop()
-    await turn()
-    assert not running.done()
-    held.may_end.set()
-    await finish(running)
+    await fail_at(consume(partitions=2), 0)
 
-    assert [message.offset for message in held.begun] == [0]
-    assert offsets(await broker.pop("orders", batch=10)) == [1, 2]
+    assert payloads(await broker.pop("orders", batch=10)) == [b"b", b"c"]
+    assert await dead(broker) == []
 
 
-async def test_a_stop_ends_a_long_poll_and_leaves_no_lease(
-    queue: AsyncClient, broker: Broker, weather: Weather
-) -> None:
-    consumer = AsyncConsumer(queue, "orders")
-    running = asyncio.create_task(consumer.run(Held().handle))
-    await weather.until("/orders", 1)
-
-    consumer.stop()
-    await finish(running)
+async def test_what_is_pushed_later_is_waited_for(consume: Consume, broker: Broker) -> None:
+    async def push_more(message: Message) -> None:
+        await broker.push("orders", drafts(1, first=message.offset + 1))
 
     await broker.push("orders", drafts(1))
-    assert offsets(await broker.pop("orders")) == [0]
+    async with consume() as messages:
+        async for message in messages:
+            if message.offset == 3:
+                break
+            await push_more(message)
 
-
-async def test_a_stop_ends_a_loop_after_the_message_in_hand(
-    queue: AsyncClient, broker: Broker
-) -> None:
-    await broker.push("orders", drafts(3))
-
-    async with AsyncConsumer(queue, "orders") as consumer:
-        async for _ in consumer:
-            consumer.stop()
-
-    assert offsets(await broker.pop("orders", batch=10)) == [1, 2]
-
-
-async def test_a_stop_ends_a_loop_that_waits(queue: AsyncClient, weather: Weather) -> None:
-    async def loop(consumer: AsyncConsumer) -> None:
-        async with consumer:
-            async for _ in consumer:
-                raise AssertionError("there is no message")
-
-    consumer = AsyncConsumer(queue, "orders")
-    looping = asyncio.create_task(loop(consumer))
-    await weather.until("/orders", 1)
-
-    consumer.stop()
-
-    await finish(looping)
-
-
-async def test_a_lease_is_renewed_while_a_handler_runs(
-    queue: AsyncClient, broker: Broker, weather: Weather, clock: ManualClock
-) -> None:
-    await broker.push("orders", drafts(1))
-    consumer = AsyncConsumer(queue, "orders", lease_seconds=1)
-
-    async def handle(message: Message) -> None:
-        clock.advance(0.7)
-        await weather.until("/extend", 1)
-        await turn()
-        clock.advance(0.7)
-        assert consumer.holds(message)
-        consumer.stop()
-
-    await run(consumer, handle)
-
-    assert await backlogs(broker) == {"Default": 0}
-
-
-async def test_a_renewal_that_fails_is_tried_again(
-    queue: AsyncClient, broker: Broker, weather: Weather, clock: ManualClock
-) -> None:
-    await broker.push("orders", drafts(1))
-    consumer = AsyncConsumer(queue, "orders", lease_seconds=1)
-
-    async def handle(message: Message) -> None:
-        weather.coming += [Fault.REFUSED] * 4
-        clock.advance(0.7)
-        await weather.until("/extend", 5)
-        await turn()
-        clock.advance(0.7)
-        assert consumer.holds(message)
-        consumer.stop()
-
-    await run(consumer, handle)
-
-    assert await backlogs(broker) == {"Default": 0}
-
-
-async def test_a_lease_is_renewed_while_the_body_of_a_loop_runs(
-    queue: AsyncClient, broker: Broker, weather: Weather, clock: ManualClock
-) -> None:
-    await broker.push("orders", drafts(1))
-
-    async with AsyncConsumer(queue, "orders", lease_seconds=1) as consumer:
-        async for message in consumer:
-            clock.advance(0.7)
-            await weather.until("/extend", 1)
-            await turn()
-            clock.advance(0.7)
-            assert consumer.holds(message)
-            consumer.stop()
-
-    assert await backlogs(broker) == {"Default": 0}
-
-
-async def test_a_handler_can_learn_that_its_lease_is_lost(
-    queue: AsyncClient,
-    broker: Broker,
-    weather: Weather,
-    clock: ManualClock,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    await broker.push("orders", drafts(2))
-    consumer = AsyncConsumer(queue, "orders", lease_seconds=1)
-    seen: list[tuple[int, int, bool]] = []
-
-    async def handle(message: Message) -> None:
-        if message.attempt == 1:
-            clock.advance(2)
-            await weather.until("/extend", 1)
-            await turn()
-        seen.append((message.offset, message.attempt, consumer.holds(message)))
-        if message.offset == 1:
-            consumer.stop()
-
-    await run(consumer, handle)
-
-    assert seen == [(0, 1, False), (0, 2, True), (1, 2, True)]
-    assert await backlogs(broker) == {"Default": 0}
-    assert "may come again" in caplog.text
+    assert message.payload == b"3"
 
 
 async def test_a_server_that_is_away_is_waited_for(
-    queue: AsyncClient, broker: Broker, weather: Weather, monkeypatch: pytest.MonkeyPatch
+    consume: Consume, broker: Broker, weather: Weather, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(async_hold, "_PAUSE", 0)
-    await broker.push("orders", drafts(2))
-    consumer = AsyncConsumer(queue, "orders", max_backoff=0)
-    seen = Seen(consumer, 2)
-    # Pops fail, one comes through, then reporting fails for a while.
-    weather.coming += [*[Fault.REFUSED] * 9, Fault.REQUEST_LOST, Fault.NONE, *[Fault.REFUSED] * 9]
+    monkeypatch.setattr(async_lease_keeper, "_SETTLE_DELAY_SECONDS", 0)
+    monkeypatch.setattr(sync_lease_keeper, "_SETTLE_DELAY_SECONDS", 0)
+    await broker.push("orders", drafts(3))
+    weather.coming += [Fault.REFUSED] * 10 + [Fault.REQUEST_LOST, Fault.NONE] + [Fault.REFUSED] * 9
 
-    await run(consumer, seen.handle)
-
-    assert seen.payloads == [b"0", b"1"]
-    assert await backlogs(broker) == {"Default": 0}
+    assert await go_through(consume(max_backoff=0), 3) == [b"0", b"1", b"2"]
 
 
-async def test_what_cannot_be_reported_comes_again(
-    queue: AsyncClient, broker: Broker, weather: Weather, monkeypatch: pytest.MonkeyPatch
+async def test_a_delivery_whose_lease_is_lost_is_left_and_comes_again(
+    consume: Consume, broker: Broker, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(async_hold, "PATIENCE", 0)
-    await broker.push("orders", drafts(1))
-    consumer = AsyncConsumer(queue, "orders", lease_seconds=30)
-    weather.coming += [Fault.NONE, *[Fault.REFUSED] * 4]
-    seen = Seen(consumer, 1)
+    await broker.push("orders", drafts(3))
+    seen: list[tuple[int, int]] = []
 
-    await run(consumer, seen.handle)
+    async with consume() as messages:
+        async for message in messages:
+            seen.append((message.offset, message.attempt))
+            if seen == [(0, 1)]:
+                clock.advance(300)
+            if message.offset == 2:
+                break
 
-    assert await backlogs(broker) == {"Default": 1}
+    assert seen == [(0, 1), (0, 2), (1, 2), (2, 2)]
+    assert "lease lost" in caplog.text
 
 
-async def test_an_error_that_will_not_pass_ends_all_of_it(
-    queue: AsyncClient, broker: Broker
+async def test_a_loop_that_nobody_entered_is_refused(consume: Consume) -> None:
+    with pytest.raises(Invalid, match="must be entered"):
+        aiter(consume())
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ({"queue": ""}, "queue"),
+        ({"group": ""}, "group"),
+        ({"max_backoff": -1}, "max_backoff"),
+    ],
+)
+async def test_what_cannot_be_consumed_is_refused_at_once(
+    consume: Consume, asked: dict[str, Any], field: str
 ) -> None:
-    await broker.push("orders", drafts(1))
-    consumer = AsyncConsumer(queue, "orders", batch=0, concurrency=3)
-
     with pytest.raises(Invalid) as caught:
-        await run(consumer, Held().handle)
+        consume(**asked)
+
+    assert caught.value.field == field
+
+
+async def test_an_error_that_will_not_pass_ends_the_loop(consume: Consume) -> None:
+    with pytest.raises(Invalid) as caught:
+        await go_through(consume(batch=0), 1)
 
     assert caught.value.field == "batch"
 
 
-async def test_a_run_that_is_cancelled_gives_back_what_it_has(
-    queue: AsyncClient, broker: Broker
+async def test_the_lease_of_what_is_left_is_renewed_between_messages(
+    consume: Consume, broker: Broker, weather: Weather, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await broker.push("orders", drafts(2))
-    consumer = AsyncConsumer(queue, "orders")
-    held = Held()
-    running = asyncio.create_task(consumer.run(held.handle))
-    await held.until(begun=1)
+    now = 0.0
+    monkeypatch.setattr(async_lease_keeper, "monotonic", lambda: now)
+    monkeypatch.setattr(sync_lease_keeper, "monotonic", lambda: now)
 
-    running.cancel()
-    await asyncio.wait([running])
+    async with consume(lease_seconds=30) as messages:
+        async for message in messages:
+            now += 10.0
+            if message.offset == 1:
+                break
 
-    assert running.cancelled()
-    again = await pop(broker, batch=10)
-    assert [(message.offset, message.attempt) for message in again.messages] == [(0, 2), (1, 2)]
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_ends_a_run_in_order_if_asked_to(
-    queue: AsyncClient, broker: Broker, number: signal.Signals
-) -> None:
-    await broker.push("orders", drafts(2))
-    consumer = AsyncConsumer(queue, "orders", install_signal_handlers=True)
-    before = signal.getsignal(number)
-
-    async def handle(message: Message) -> None:
-        os.kill(os.getpid(), number)
-        await turn()
-
-    await run(consumer, handle)
-
-    assert offsets(await broker.pop("orders", batch=10)) == [1]
-    assert signal.getsignal(number) == before
-
-
-async def test_a_signal_ends_a_loop_in_order_if_asked_to(
-    queue: AsyncClient, broker: Broker
-) -> None:
-    await broker.push("orders", drafts(2))
-
-    async with AsyncConsumer(queue, "orders", install_signal_handlers=True) as consumer:
-        async for _ in consumer:
-            os.kill(os.getpid(), signal.SIGTERM)
-            await turn()
-
-    assert offsets(await broker.pop("orders", batch=10)) == [1]
-
-
-async def test_deliveries_of_several_partitions_are_handled_whole(
-    queue: AsyncClient, broker: Broker, weather: Weather
-) -> None:
-    await broker.push("orders", [Draft(b"1", f"p{n}") for n in range(4)])
-    consumer = AsyncConsumer(queue, "orders", partitions=4)
-    seen = Seen(consumer, 4)
-
-    await run(consumer, seen.handle)
-
-    assert weather.count("/settle") == 1
-    assert partitions(await broker.pop("orders")) == []
-
-
-async def test_a_consumer_starts_where_it_asks_to(queue: AsyncClient, broker: Broker) -> None:
-    await broker.push("orders", drafts(1))
-    consumer = AsyncConsumer(queue, "orders", subscription_mode="new")
-    seen = Seen(consumer, 1)
-    running = await start(consumer.run(seen.handle))
-
-    await broker.push("orders", drafts(1, first=1))
-
-    await finish(running)
-    assert seen.payloads == [b"1"]
-
-
-async def test_a_run_without_a_handler_is_refused(queue: AsyncClient) -> None:
-    consumer = AsyncConsumer(queue, "orders")
-
-    with pytest.raises(Invalid, match="must be given"):
-        await consumer.run()
-    with pytest.raises(Invalid, match="async function"):
-        await consumer.run(print)  # type: ignore[arg-type]
-    with pytest.raises(Invalid, match="concurrency"):
-        AsyncConsumer(queue, "orders", concurrency=0)
-
-
-async def test_a_handler_may_be_an_async_function_with_arguments_of_its_own(
-    queue: AsyncClient, broker: Broker
-) -> None:
-    await broker.push("orders", drafts(1))
-    consumer = AsyncConsumer(queue, "orders")
-    seen: list[str] = []
-
-    async def handle(name: str, message: Message) -> None:
-        seen.append(name)
-        consumer.stop()
-
-    await run(consumer, partial(handle, "billing"))
-
-    assert seen == ["billing"]
+    assert weather.count("/extend") == 1

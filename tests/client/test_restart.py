@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from skep import AsyncClient, AsyncConsumer, AsyncProducer, Client, Draft, Message, Retry
-from skep.client.consume import async_lease_keeper as async_hold
+from skep import AsyncClient, AsyncProducer, AsyncWorker, Client, Draft, Message, Retry
+from skep.client.consume import async_lease_keeper
 from tests.broker.build import drafts, payloads, pop_all
 from tests.client.blocking import in_threads
 from tests.client.serving import Restarting
@@ -81,10 +81,10 @@ async def test_a_producer_goes_on_through_a_restart(server: Restarting) -> None:
             assert payloads(delivery) == pushed
 
 
-async def test_a_consumer_goes_on_after_a_restart(
+async def test_a_worker_goes_on_after_a_restart(
     server: Restarting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(async_hold, "_PAUSE", 0.01)
+    monkeypatch.setattr(async_lease_keeper, "_SETTLE_DELAY_SECONDS", 0.01)
     await server.start()
     seen: list[bytes] = []
     handled = asyncio.Condition()
@@ -99,14 +99,14 @@ async def test_a_consumer_goes_on_after_a_restart(
             await handled.wait_for(lambda: len(seen) >= count)
 
     async with AsyncClient(server.url, retry=PATIENT) as client:
-        consumer = AsyncConsumer(client, "orders", concurrency=2, max_backoff=0.05)
-        running = asyncio.create_task(consumer.run(handle))
+        worker = AsyncWorker(client, "orders", concurrency=2, max_backoff=0.05)
+        running = asyncio.create_task(worker.run(handle))
         await client.push("orders", drafts(1))
         await until(1)
         await restart(server)
         await client.push("orders", drafts(1, first=1))
         await until(2)
-        consumer.stop()
+        worker.stop()
         await running
 
         assert seen == [b"0", b"1"]
@@ -116,16 +116,16 @@ async def test_a_consumer_goes_on_after_a_restart(
 async def test_a_handler_that_outlasts_a_restart_is_acknowledged(
     server: Restarting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(async_hold, "_PAUSE", 0.01)
+    monkeypatch.setattr(async_lease_keeper, "_SETTLE_DELAY_SECONDS", 0.01)
     await server.start()
 
     async with AsyncClient(server.url, retry=PATIENT) as client:
         await client.push("orders", drafts(2))
-        async with AsyncConsumer(client, "orders", max_backoff=0.05) as consumer:
-            async for message in consumer:
+        async with AsyncWorker(client, "orders", max_backoff=0.05) as worker:
+            async for message in worker:
                 if message.offset == 0:
                     await restart(server)
                 else:
-                    consumer.stop()
+                    worker.stop()
 
         assert await client.pop("orders") is None

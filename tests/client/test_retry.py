@@ -78,14 +78,14 @@ def test_pauses_grow_with_jitter_up_to_a_bound() -> None:
     retry = Retry(first_delay=1.0, max_delay=5.0)
 
     assert [retry.delay(n) for n in (1, 2, 3, 4, 2000)] == [1, 2, 4, 5, 5]
-    assert [retry.delay(n, luck=0.0) for n in (1, 2, 3)] == [0.5, 1, 2]
+    assert [retry.delay(n, jitter=0.0) for n in (1, 2, 3)] == [0.5, 1, 2]
 
 
 def test_a_pause_is_as_long_as_the_server_asks_within_reason() -> None:
     retry = Retry(first_delay=1.0, max_delay=5.0)
 
-    assert retry.delay(1, asked=3.0) == 3
-    assert retry.delay(1, asked=3600.0) == 5
+    assert retry.delay(1, retry_after=3.0) == 3
+    assert retry.delay(1, retry_after=3600.0) == 5
 
 
 @pytest.mark.parametrize("error", [httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout])

@@ -16,13 +16,13 @@ import pytest
 
 import skep
 from skep import errors
-from skep.client.resources.async_dead_letters import AsyncDeadLetters
-from skep.client.resources.async_groups import AsyncGroups
-from skep.client.resources.async_maintenance import AsyncMaintenance
-from skep.client.resources.async_messages import AsyncMessages
-from skep.client.resources.async_pipelines import AsyncPipelines
-from skep.client.resources.async_queues import AsyncQueues
-from skep.client.resources.async_traces import AsyncTraces
+from skep.client.resources.async_dead_letters import AsyncDeadLettersResource
+from skep.client.resources.async_groups import AsyncGroupsResource
+from skep.client.resources.async_maintenance import AsyncMaintenanceResource
+from skep.client.resources.async_messages import AsyncMessagesResource
+from skep.client.resources.async_pipelines import AsyncPipelinesResource
+from skep.client.resources.async_queues import AsyncQueuesResource
+from skep.client.resources.async_traces import AsyncTracesResource
 from skep.core.admin.dead_letter import DeadLetters
 from skep.core.admin.group import Groups
 from skep.core.admin.message import Messages
@@ -148,14 +148,16 @@ def test_every_public_name_is_shown(name: str) -> None:
     [
         skep.AsyncClient,
         skep.AsyncConsumer,
+        skep.AsyncWorker,
+        skep.Worker,
         skep.AsyncProducer,
-        AsyncDeadLetters,
-        AsyncGroups,
-        AsyncMaintenance,
-        AsyncMessages,
-        AsyncPipelines,
-        AsyncQueues,
-        AsyncTraces,
+        AsyncDeadLettersResource,
+        AsyncGroupsResource,
+        AsyncMaintenanceResource,
+        AsyncMessagesResource,
+        AsyncPipelinesResource,
+        AsyncQueuesResource,
+        AsyncTracesResource,
         skep.Broker,
         skep.Client,
         skep.Consumer,

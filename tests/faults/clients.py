@@ -19,7 +19,7 @@ from skep import (
     Transaction,
     Verdict,
 )
-from skep.client.request import Request, post
+from skep.client.request import ClientRequest, post
 from skep.errors import LeaseLost, OutcomeUnknown, SkepError
 from skep.model.address import partition_id
 from skep.model.dead_letter import FailedMessage
@@ -282,7 +282,7 @@ async def audit(used: Queue, recorder: Recorder, queue: str = SOURCE) -> None:
     recorder.answer(asked, Return(seen=seen))
 
 
-async def _acked(queue: Queue, request: Request) -> None:
+async def _acked(queue: Queue, request: ClientRequest) -> None:
     """Send an acknowledgement; that it changed nothing is a refusal here, as it is elsewhere."""
     assert not isinstance(queue, Broker)
     answer = await queue.connection.send(request)

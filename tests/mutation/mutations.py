@@ -410,7 +410,7 @@ MUTATIONS = (
         "an ack waits until everything is loaded although another server told of its lease",
         TWO_SERVERS
         + "an_ack_of_what_another_server_leased_does_not_wait_until_everything_is_loaded",
-        (Change("core/cluster/peer_sync.py", "        await self._load_leased(news)\n", ""),),
+        (Change("core/cluster/peer_sync.py", "        await self._load_leased(commits)\n", ""),),
     ),
     Mutation(
         "what another server does while a page is read is forgotten",

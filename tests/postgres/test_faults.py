@@ -8,7 +8,7 @@ import pytest
 from skep import Broker
 from skep.errors import Closed, Conflict, NotFound, OutcomeUnknown, Unavailable
 from skep.model.change import Applied, Change, Gone
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.store.postgres.connections import split_url
 from skep.store.postgres.sql import QUERIES
 from skep.store.postgres.store import PostgresStore
@@ -294,7 +294,7 @@ async def test_changes_for_rows_that_were_deleted_by_hand_are_refused(
 
     outcomes = [
         await commit_one(store, push(alice, b"b")),
-        await commit_one(store, Change(consumers=(update(alice, 0, Consumer(version=1)),))),
+        await commit_one(store, Change(consumers=(update(alice, 0, ConsumerState(version=1)),))),
     ]
 
     assert outcomes == [Gone(), Gone()]

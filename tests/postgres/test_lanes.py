@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from skep.model.change import Applied, Change
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.store.postgres.store import PostgresStore
 from tests.store.build import (
     append,
@@ -112,7 +112,7 @@ async def test_of_two_servers_that_take_the_same_state_one_is_stale(
     alice = await make_partition(store, await make_queue(store))
 
     for version in range(5):
-        taking = Change(consumers=(update(alice, version, Consumer(version=version + 1)),))
+        taking = Change(consumers=(update(alice, version, ConsumerState(version=version + 1)),))
         outcomes = await asyncio.gather(commit_one(store, taking), commit_one(second, taking))
 
         assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Applied", "Stale"]
@@ -177,12 +177,14 @@ async def test_a_state_of_a_subscription_that_is_no_more_does_not_count(
     store: PostgresStore, sql: asyncpg.Connection
 ) -> None:
     alice = await make_partition(store, await make_queue(store))
-    await commit_one(store, Change(consumers=(update(alice, 0, Consumer(version=1, cursor=9)),)))
+    await commit_one(
+        store, Change(consumers=(update(alice, 0, ConsumerState(version=1, cursor=9)),))
+    )
     await sql.execute("UPDATE queen.subscription SET id = 'later'")
-    fresh = replace(update(alice, 0, Consumer(version=1)), subscription="later")
+    fresh = replace(update(alice, 0, ConsumerState(version=1)), subscription="later")
 
     before = await consumer(store, alice)
     outcome = await commit_one(store, Change(consumers=(fresh,)))
 
     assert (before, outcome) == (None, Applied())
-    assert await consumer(store, alice) == Consumer(version=1)
+    assert await consumer(store, alice) == ConsumerState(version=1)

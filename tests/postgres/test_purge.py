@@ -8,7 +8,7 @@ import pytest
 
 from skep.errors import Unavailable
 from skep.model.change import Change
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.queue import Partition, Queue, Subscription
 from skep.store.postgres.purge import ROWS
 from skep.store.postgres.store import PostgresStore
@@ -42,7 +42,7 @@ async def fill(store: PostgresStore) -> Partition:
     """A partition of a queue that has rows in every table."""
     alice = await make_partition(store, await make_queue(store))
     await appended(store, push_ids(alice, "a"))
-    state = update(alice, 0, Consumer(version=1))
+    state = update(alice, 0, ConsumerState(version=1))
     await commit_one(store, Change(consumers=(state,), dead_letters=(give_up(alice, 0),)))
     return alice
 
@@ -175,7 +175,7 @@ MANY = 2500
 STATES = "SELECT count(*) FROM queen.consumer"
 LISTED = "SELECT count(*) FROM queen.group_removal"
 MINUTE_LATER = "UPDATE queen.group_removal SET listed_at = now() - interval '61 s'"
-CURSORS = [StoredConsumer(number, "crowd", Consumer(version=1)) for number in range(MANY)]
+CURSORS = [StoredConsumer(number, "crowd", ConsumerState(version=1)) for number in range(MANY)]
 
 
 async def first_contact(store: PostgresStore, queue: Queue, identity: str = "1st") -> bool:

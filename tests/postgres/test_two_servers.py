@@ -10,7 +10,7 @@ from skep import Broker, Draft
 from skep.core import aio as fairness
 from skep.core.state.loader import PAGE
 from skep.errors import LeaseLost, OutcomeUnknown, QueueNotFound, Unavailable
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.queue import Subscription
 from skep.store.postgres.store import PostgresStore
 from skep.store.protocol import StoredConsumer
@@ -266,7 +266,7 @@ async def test_what_another_server_does_while_a_page_is_read_is_known_afterwards
         assert [message.payload for message in delivery.messages] == [b"old", b"new"]
 
 
-def consumer(server: Broker, partition: str) -> Consumer:
+def consumer(server: Broker, partition: str) -> ConsumerState:
     group = server._parts.registry.group("orders", "mail")
     return group.consumer(server._parts.registry.partition("orders", partition))
 

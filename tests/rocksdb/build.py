@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from skep.model.change import Append, Change
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.dead_letter import DeadLetterFilter
 from skep.model.queue import Partition, Queue, QueueOptions, Subscription
 from skep.model.segment import Columns
@@ -99,7 +99,7 @@ async def fill(store: Store, name: str = "orders", segments: int = 3) -> Queue:
         [],
     )
     await store.truncate(queue.number, alice.number, 1, kind="retention")
-    held = Consumer(version=1, cursor=1, acked=((2, 3),), lease=lease(NOON + 9), attempt=1)
+    held = ConsumerState(version=1, cursor=1, acked=((2, 3),), lease=lease(NOON + 9), attempt=1)
     await store.commit(
         [
             Change(

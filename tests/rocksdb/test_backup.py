@@ -7,7 +7,7 @@ import pytest
 
 from skep.errors import Invalid
 from skep.model.change import Change
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.queue import Partition
 from skep.store.rocksdb import keys
 from skep.store.rocksdb.store import RocksStore
@@ -19,7 +19,7 @@ def transaction(alice: Partition, bob: Partition, n: int) -> Change:
     """The same message into two partitions, and a cursor that counts them."""
     return Change(
         appends=(append_ids(alice, f"{n}"), append_ids(bob, f"{n}")),
-        consumers=(update(alice, n, Consumer(version=n + 1, cursor=n + 1)),),
+        consumers=(update(alice, n, ConsumerState(version=n + 1, cursor=n + 1)),),
     )
 
 
@@ -77,7 +77,7 @@ async def test_a_backup_under_load_is_a_prefix_of_whole_changes(tmp_path: Path) 
     assert 100 <= len(kept) <= done + 1
     assert kept == [b"%d" % n for n in range(len(kept))]
     assert await payloads(copy, bob) == kept
-    assert state == Consumer(version=len(kept), cursor=len(kept))
+    assert state == ConsumerState(version=len(kept), cursor=len(kept))
     assert await copy.find_offset(bob.number, f"{len(kept) - 1}") == len(kept) - 1
     assert await copy.find_offset(bob.number, f"{len(kept)}") is None
     await copy.close()

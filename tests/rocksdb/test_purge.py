@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from rocksdict import WriteBatch
 
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.queue import Queue, Subscription
 from skep.store.protocol import StoredConsumer
 from skep.store.rocksdb.context import RocksContext
@@ -109,7 +109,7 @@ def contact(queue: Queue, identity: str = "1st") -> Subscription:
     )
 
 
-CURSORS = [StoredConsumer(number, "crowd", Consumer(version=1)) for number in range(MANY)]
+CURSORS = [StoredConsumer(number, "crowd", ConsumerState(version=1)) for number in range(MANY)]
 
 
 def states_left(store: RocksStore) -> int:

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from skep.errors import Corrupted
 from skep.model.change import Appended, Applied
-from skep.model.consumer import Consumer, Failure, Lease
+from skep.model.consumer import ConsumerState, Failure, Lease
 from skep.model.dead_letter import DeadLetter
 from skep.model.name import LeaseId
 from skep.model.queue import Partition, Queue, QueueOptions, Removal, Subscription
@@ -23,7 +23,7 @@ blobs = st.binary(max_size=9)
 
 leases = st.builds(Lease, texts.map(LeaseId), numbers, numbers, numbers)
 consumers = st.builds(
-    Consumer,
+    ConsumerState,
     version=numbers,
     cursor=numbers,
     acked=st.lists(st.tuples(numbers, numbers), max_size=3).map(tuple),
@@ -125,14 +125,14 @@ def test_a_record_that_is_cut_short_or_longer_is_noticed(
 
 
 def test_a_record_of_a_later_format_says_so() -> None:
-    value = encode(Consumer())
+    value = encode(ConsumerState())
 
     with pytest.raises(Corrupted, match="format 2, this version reads 1"):
-        decode(Consumer(), b"\x02" + value[1:])
+        decode(ConsumerState(), b"\x02" + value[1:])
 
 
 def test_a_whole_record_of_another_kind_is_noticed() -> None:
     value = encode(Removal(queue=1, partition=2, kind="k", messages=3, executed_at=4))
 
     with pytest.raises(Corrupted):
-        decode(Consumer(), value)
+        decode(ConsumerState(), value)

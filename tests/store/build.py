@@ -14,7 +14,7 @@ from skep.model.change import (
     IdempotencyKey,
     Outcome,
 )
-from skep.model.consumer import Consumer, Lease, Revision
+from skep.model.consumer import ConsumerState, Lease, Revision
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
 from skep.model.name import SECOND, Instant, LeaseId, Offset
 from skep.model.queue import Partition, Queue, Subscription
@@ -103,7 +103,7 @@ def push_ids(partition: Partition, *ids: str | None) -> Change:
 def update(
     partition: Partition,
     expected: int,
-    state: Consumer,
+    state: ConsumerState,
     *,
     group: str = "billing",
     under: str | None = None,
@@ -121,7 +121,7 @@ def update(
 
 def stale_update(partition: Partition) -> ConsumerUpdate:
     """One that no store may apply: it expects a state that never was."""
-    return update(partition, 77, Consumer(version=78), group="nobody")
+    return update(partition, 77, ConsumerState(version=78), group="nobody")
 
 
 def lease(until: Instant, name: str = "a") -> Lease:
@@ -200,7 +200,9 @@ async def payloads(store: Store, partition: Partition) -> list[bytes]:
     return [entry.payload for entry in await entries(store, partition)]
 
 
-async def consumer(store: Store, partition: Partition, group: str = "billing") -> Consumer | None:
+async def consumer(
+    store: Store, partition: Partition, group: str = "billing"
+) -> ConsumerState | None:
     found = {(at, name): state for at, name, state in await store.consumers(partition.queue)}
     return found.get((partition.number, group))
 
@@ -234,7 +236,7 @@ async def crowd(store: Store, name: str, partitions: int) -> Queue:
     made = await store.create_partitions(queue.number, [f"{n}" for n in range(partitions)])
     await store.commit([push_ids(partition, "a") for partition in made])
     states = [
-        update(partition, 0, Consumer(version=1), group=group)
+        update(partition, 0, ConsumerState(version=1), group=group)
         for group in ("g", "h")
         for partition in made
     ]

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from skep.model.change import Change, Gone
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.name import SECOND
 from skep.model.queue import Partition, Queue, QueueOptions, Subscription
 from skep.store.protocol import Store, StoredConsumer
@@ -182,7 +182,7 @@ async def test_the_first_contact_of_a_group_is_recorded_with_its_cursors(
         from_at=clock.now() - SECOND,
         created_at=clock.now(),
     )
-    cursor = StoredConsumer(alice.number, "billing", Consumer(version=1, cursor=5))
+    cursor = StoredConsumer(alice.number, "billing", ConsumerState(version=1, cursor=5))
 
     first = await store.subscribe(contact, [cursor])
 
@@ -196,17 +196,17 @@ async def test_a_second_contact_of_a_group_changes_nothing(
 ) -> None:
     await store.subscribe(
         subscription(orders, "billing"),
-        [StoredConsumer(alice.number, "billing", Consumer(version=1, cursor=5))],
+        [StoredConsumer(alice.number, "billing", ConsumerState(version=1, cursor=5))],
     )
 
     second = await store.subscribe(
         subscription(orders, "billing", mode="new"),
-        [StoredConsumer(alice.number, "billing", Consumer(version=1, cursor=9))],
+        [StoredConsumer(alice.number, "billing", ConsumerState(version=1, cursor=9))],
     )
 
     assert second is False
     assert await store.subscriptions(orders.number) == [subscription(orders, "billing")]
-    assert await consumer(store, alice) == Consumer(version=1, cursor=5)
+    assert await consumer(store, alice) == ConsumerState(version=1, cursor=5)
 
 
 async def test_groups_subscribe_to_each_queue_apart(store: Store, orders: Queue) -> None:
@@ -226,7 +226,7 @@ async def test_groups_subscribe_to_each_queue_apart(store: Store, orders: Queue)
 async def test_a_group_starts_with_more_cursors_than_postgresql_has_locks(
     store: Store, orders: Queue
 ) -> None:
-    cursors = [StoredConsumer(number, "new", Consumer(version=1)) for number in range(20_000)]
+    cursors = [StoredConsumer(number, "new", ConsumerState(version=1)) for number in range(20_000)]
 
     assert await store.subscribe(subscription(orders, "new"), cursors)
 
@@ -238,15 +238,15 @@ async def test_a_cursor_from_a_subscription_is_updated_by_its_version(
 ) -> None:
     await store.subscribe(
         subscription(orders, "billing"),
-        [StoredConsumer(alice.number, "billing", Consumer(version=1, cursor=5))],
+        [StoredConsumer(alice.number, "billing", ConsumerState(version=1, cursor=5))],
     )
 
     outcome = await commit_one(
-        store, Change(consumers=(update(alice, 1, Consumer(version=2, cursor=6)),))
+        store, Change(consumers=(update(alice, 1, ConsumerState(version=2, cursor=6)),))
     )
 
     assert outcome == APPLIED
-    assert await consumer(store, alice) == Consumer(version=2, cursor=6)
+    assert await consumer(store, alice) == ConsumerState(version=2, cursor=6)
 
 
 async def test_deleting_a_group_forgets_it_in_every_partition_and_nobody_else(
@@ -255,11 +255,11 @@ async def test_deleting_a_group_forgets_it_in_every_partition_and_nobody_else(
     other = await make_queue(store, "other", groups=())
     there = await make_partition(store, other)
     everywhere = [
-        StoredConsumer(partition.number, group, Consumer(version=1))
+        StoredConsumer(partition.number, group, ConsumerState(version=1))
         for partition in (alice, bob)
         for group in ("a", "ab")
     ]
-    elsewhere = StoredConsumer(there.number, "a", Consumer(version=1))
+    elsewhere = StoredConsumer(there.number, "a", ConsumerState(version=1))
     for group in ("a", "ab"):
         own = [found for found in everywhere if found.group == group]
         await store.subscribe(subscription(orders, group), own)
@@ -277,14 +277,14 @@ async def test_deleting_a_group_forgets_it_in_every_partition_and_nobody_else(
 async def test_a_deleted_group_starts_again_as_if_it_had_never_been(
     store: Store, orders: Queue, alice: Partition
 ) -> None:
-    cursor = StoredConsumer(alice.number, "billing", Consumer(version=1, cursor=5))
+    cursor = StoredConsumer(alice.number, "billing", ConsumerState(version=1, cursor=5))
     await store.subscribe(subscription(orders, "billing"), [cursor])
     await store.delete_group(orders.number, "billing")
 
     again = await store.subscribe(subscription(orders, "billing", identity="2nd"), [])
 
     assert again is True
-    first = replace(update(alice, 0, Consumer(version=1)), subscription="2nd")
+    first = replace(update(alice, 0, ConsumerState(version=1)), subscription="2nd")
     assert await commit_one(store, Change(consumers=(first,))) == APPLIED
 
 
@@ -294,7 +294,9 @@ async def test_a_state_of_a_group_that_was_deleted_is_not_written(
     await store.subscribe(subscription(orders, "billing"), [])
     await store.delete_group(orders.number, "billing")
 
-    outcome = await commit_one(store, Change(consumers=(update(alice, 0, Consumer(version=1)),)))
+    outcome = await commit_one(
+        store, Change(consumers=(update(alice, 0, ConsumerState(version=1)),))
+    )
 
     assert outcome == Gone()
     assert list(await store.consumers(orders.number)) == []

@@ -17,7 +17,7 @@ from skep.model.change import (
     Reconfigured,
     Stale,
 )
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.name import SECOND
 from skep.model.queue import Partition, Queue
 from skep.model.segment import ENCRYPTED
@@ -134,7 +134,7 @@ async def test_nothing_of_a_refused_change_is_written(
     await appended(store, push(alice, b"old"))
     refused = Change(
         appends=(append_ids(bob, "new"),),
-        consumers=(update(alice, 0, Consumer(version=1)), stale_update(alice)),
+        consumers=(update(alice, 0, ConsumerState(version=1)), stale_update(alice)),
         dead_letters=(give_up(alice, 0),),
         traces=(event(alice, 0, "story"),),
         key=key(),
@@ -158,7 +158,7 @@ async def test_everything_that_an_applied_change_holds_is_written_together(
     await appended(store, push(alice, b"old"))
     transaction = Change(
         appends=(append_ids(bob, "new"),),
-        consumers=(update(alice, 0, Consumer(version=1, cursor=1)),),
+        consumers=(update(alice, 0, ConsumerState(version=1, cursor=1)),),
         dead_letters=(give_up(alice, 0),),
         traces=(event(alice, 0, "story"),),
         key=key(),
@@ -168,7 +168,7 @@ async def test_everything_that_an_applied_change_holds_is_written_together(
 
     assert isinstance(outcome, Applied)
     assert await payloads(store, bob) == [b"new"]
-    assert await consumer(store, alice) == Consumer(version=1, cursor=1)
+    assert await consumer(store, alice) == ConsumerState(version=1, cursor=1)
     assert [letter.payload for letter in await letters(store, orders)] == [b"old"]
     assert len(await store.trace_events(alice.number, 0)) == 1
     assert await store.find_outcome(key()) is not None

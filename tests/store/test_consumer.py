@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from skep.model.change import Applied, Change, Expired, Gone, Stale
-from skep.model.consumer import Consumer, Failure, Revision
+from skep.model.consumer import ConsumerState, Failure, Revision
 from skep.model.name import SECOND
 from skep.model.queue import Partition, Queue, Subscription
 from skep.store.protocol import Store, StoredConsumer
@@ -28,7 +28,7 @@ from tests.store.build import (
 def change(
     partition: Partition,
     expected: int,
-    state: Consumer,
+    state: ConsumerState,
     *,
     group: str = "billing",
     under: str | None = None,
@@ -39,16 +39,16 @@ def change(
 async def test_the_first_update_of_a_group_expects_version_zero(
     store: Store, alice: Partition
 ) -> None:
-    outcome = await commit_one(store, change(alice, 0, Consumer(version=1, cursor=3)))
+    outcome = await commit_one(store, change(alice, 0, ConsumerState(version=1, cursor=3)))
 
     assert outcome == APPLIED
-    assert await consumer(store, alice) == Consumer(version=1, cursor=3)
+    assert await consumer(store, alice) == ConsumerState(version=1, cursor=3)
 
 
 async def test_every_part_of_a_state_comes_back(
     store: Store, clock: ManualClock, alice: Partition
 ) -> None:
-    state = Consumer(
+    state = ConsumerState(
         version=1,
         cursor=5,
         acked=((7, 9), (12, 1 << 50)),
@@ -72,41 +72,41 @@ async def test_every_part_of_a_state_comes_back(
 async def test_an_update_that_expects_the_present_version_replaces_the_state(
     store: Store, alice: Partition
 ) -> None:
-    await commit_one(store, change(alice, 0, Consumer(version=1, cursor=1, attempt=9)))
+    await commit_one(store, change(alice, 0, ConsumerState(version=1, cursor=1, attempt=9)))
 
-    outcome = await commit_one(store, change(alice, 1, Consumer(version=2, cursor=2)))
+    outcome = await commit_one(store, change(alice, 1, ConsumerState(version=2, cursor=2)))
 
     assert outcome == APPLIED
-    assert await consumer(store, alice) == Consumer(version=2, cursor=2)
+    assert await consumer(store, alice) == ConsumerState(version=2, cursor=2)
 
 
 async def test_an_update_that_expects_an_older_version_is_stale_and_changes_nothing(
     store: Store, alice: Partition
 ) -> None:
-    await commit_one(store, change(alice, 0, Consumer(version=1)))
-    await commit_one(store, change(alice, 1, Consumer(version=2, cursor=2)))
+    await commit_one(store, change(alice, 0, ConsumerState(version=1)))
+    await commit_one(store, change(alice, 1, ConsumerState(version=2, cursor=2)))
 
-    outcome = await commit_one(store, change(alice, 1, Consumer(version=2, cursor=9)))
+    outcome = await commit_one(store, change(alice, 1, ConsumerState(version=2, cursor=9)))
 
     assert outcome == Stale()
-    assert await consumer(store, alice) == Consumer(version=2, cursor=2)
+    assert await consumer(store, alice) == ConsumerState(version=2, cursor=2)
 
 
 async def test_an_update_that_expects_no_state_is_stale_if_there_is_one(
     store: Store, alice: Partition
 ) -> None:
-    await commit_one(store, change(alice, 0, Consumer(version=1, cursor=1)))
+    await commit_one(store, change(alice, 0, ConsumerState(version=1, cursor=1)))
 
-    outcome = await commit_one(store, change(alice, 0, Consumer(version=1, cursor=5)))
+    outcome = await commit_one(store, change(alice, 0, ConsumerState(version=1, cursor=5)))
 
     assert outcome == Stale()
-    assert await consumer(store, alice) == Consumer(version=1, cursor=1)
+    assert await consumer(store, alice) == ConsumerState(version=1, cursor=1)
 
 
 async def test_an_update_that_expects_a_state_is_stale_if_there_is_none(
     store: Store, alice: Partition
 ) -> None:
-    outcome = await commit_one(store, change(alice, 1, Consumer(version=2)))
+    outcome = await commit_one(store, change(alice, 1, ConsumerState(version=2)))
 
     assert outcome == Stale()
     assert await consumer(store, alice) is None
@@ -117,24 +117,24 @@ async def test_of_two_updates_in_one_commit_that_expect_the_same_the_first_wins(
 ) -> None:
     done = await store.commit(
         [
-            change(alice, 0, Consumer(version=1, cursor=1)),
-            change(alice, 0, Consumer(version=1, cursor=2)),
+            change(alice, 0, ConsumerState(version=1, cursor=1)),
+            change(alice, 0, ConsumerState(version=1, cursor=2)),
         ]
     )
 
     assert done.outcomes == [APPLIED, Stale()]
-    assert await consumer(store, alice) == Consumer(version=1, cursor=1)
+    assert await consumer(store, alice) == ConsumerState(version=1, cursor=1)
 
 
 async def test_an_update_sees_the_ones_before_it_in_the_same_commit(
     store: Store, alice: Partition
 ) -> None:
-    steps = [change(alice, n, Consumer(version=n + 1, cursor=n)) for n in range(3)]
+    steps = [change(alice, n, ConsumerState(version=n + 1, cursor=n)) for n in range(3)]
 
     done = await store.commit(steps)
 
     assert done.outcomes == [APPLIED] * 3
-    assert await consumer(store, alice) == Consumer(version=3, cursor=2)
+    assert await consumer(store, alice) == ConsumerState(version=3, cursor=2)
 
 
 async def test_an_update_does_not_see_a_refused_one_before_it(
@@ -142,15 +142,15 @@ async def test_an_update_does_not_see_a_refused_one_before_it(
 ) -> None:
     refused = Change(
         consumers=(
-            update(alice, 0, Consumer(version=1, cursor=7)),
-            update(bob, 5, Consumer(version=6)),
+            update(alice, 0, ConsumerState(version=1, cursor=7)),
+            update(bob, 5, ConsumerState(version=6)),
         )
     )
 
-    done = await store.commit([refused, change(alice, 0, Consumer(version=1, cursor=1))])
+    done = await store.commit([refused, change(alice, 0, ConsumerState(version=1, cursor=1))])
 
     assert done.outcomes == [Stale(), APPLIED]
-    assert await consumer(store, alice) == Consumer(version=1, cursor=1)
+    assert await consumer(store, alice) == ConsumerState(version=1, cursor=1)
     assert await consumer(store, bob) is None
 
 
@@ -158,10 +158,10 @@ async def test_groups_and_partitions_have_states_of_their_own(
     store: Store, orders: Queue, alice: Partition, bob: Partition
 ) -> None:
     states = {
-        (alice.number, "a"): Consumer(version=1, cursor=1),
-        (alice.number, "ab"): Consumer(version=1, cursor=2),
-        (alice.number, "größe 😀"): Consumer(version=1, cursor=3),
-        (bob.number, "a"): Consumer(version=1, cursor=4),
+        (alice.number, "a"): ConsumerState(version=1, cursor=1),
+        (alice.number, "ab"): ConsumerState(version=1, cursor=2),
+        (alice.number, "größe 😀"): ConsumerState(version=1, cursor=3),
+        (bob.number, "a"): ConsumerState(version=1, cursor=4),
     }
     by_number = {alice.number: alice, bob.number: bob}
     await subscribe(store, orders, "a", "ab", "größe 😀")
@@ -179,9 +179,9 @@ async def test_the_consumers_of_a_queue_are_not_those_of_the_next(
 ) -> None:
     other = await make_queue(store, "other")
     there = await make_partition(store, other)
-    await commit_one(store, change(alice, 0, Consumer(version=1)))
+    await commit_one(store, change(alice, 0, ConsumerState(version=1)))
 
-    await commit_one(store, change(there, 0, Consumer(version=1, cursor=8)))
+    await commit_one(store, change(there, 0, ConsumerState(version=1, cursor=8)))
 
     assert [c.partition for c in await store.consumers(orders.number)] == [alice.number]
     assert [c.partition for c in await store.consumers(other.number)] == [there.number]
@@ -191,24 +191,28 @@ async def test_an_update_under_a_lease_is_applied_while_the_lease_lasts(
     store: Store, clock: ManualClock, alice: Partition
 ) -> None:
     until = clock.now() + 30 * SECOND
-    await commit_one(store, change(alice, 0, Consumer(version=1, lease=lease(until))))
+    await commit_one(store, change(alice, 0, ConsumerState(version=1, lease=lease(until))))
     clock.set(until - 1)
 
-    outcome = await commit_one(store, change(alice, 1, Consumer(version=2, cursor=1), under="a"))
+    outcome = await commit_one(
+        store, change(alice, 1, ConsumerState(version=2, cursor=1), under="a")
+    )
 
     assert outcome == APPLIED
-    assert await consumer(store, alice) == Consumer(version=2, cursor=1)
+    assert await consumer(store, alice) == ConsumerState(version=2, cursor=1)
 
 
 async def test_an_update_under_a_lease_is_refused_from_the_instant_it_ends(
     store: Store, clock: ManualClock, alice: Partition
 ) -> None:
     until = clock.now() + 30 * SECOND
-    held = Consumer(version=1, lease=lease(until))
+    held = ConsumerState(version=1, lease=lease(until))
     await commit_one(store, change(alice, 0, held))
     clock.set(until)
 
-    outcome = await commit_one(store, change(alice, 1, Consumer(version=2, cursor=1), under="a"))
+    outcome = await commit_one(
+        store, change(alice, 1, ConsumerState(version=2, cursor=1), under="a")
+    )
 
     assert outcome == Expired()
     assert await consumer(store, alice) == held
@@ -217,22 +221,24 @@ async def test_an_update_under_a_lease_is_refused_from_the_instant_it_ends(
 async def test_an_update_under_a_lease_is_refused_if_nobody_holds_one(
     store: Store, alice: Partition
 ) -> None:
-    await commit_one(store, change(alice, 0, Consumer(version=1)))
+    await commit_one(store, change(alice, 0, ConsumerState(version=1)))
 
-    outcome = await commit_one(store, change(alice, 1, Consumer(version=2, cursor=1), under="a"))
+    outcome = await commit_one(
+        store, change(alice, 1, ConsumerState(version=2, cursor=1), under="a")
+    )
 
     assert outcome == Expired()
-    assert await consumer(store, alice) == Consumer(version=1)
+    assert await consumer(store, alice) == ConsumerState(version=1)
 
 
 async def test_an_expired_lease_may_be_taken_over(
     store: Store, clock: ManualClock, alice: Partition
 ) -> None:
     await commit_one(
-        store, change(alice, 0, Consumer(version=1, lease=lease(clock.now() + SECOND)))
+        store, change(alice, 0, ConsumerState(version=1, lease=lease(clock.now() + SECOND)))
     )
     clock.advance(2)
-    mine = Consumer(version=2, lease=lease(clock.now() + SECOND, "mine"))
+    mine = ConsumerState(version=2, lease=lease(clock.now() + SECOND, "mine"))
 
     outcome = await commit_one(store, change(alice, 1, mine))
 
@@ -244,10 +250,10 @@ async def test_the_lease_that_counts_is_the_present_one_not_the_one_written(
     store: Store, clock: ManualClock, alice: Partition
 ) -> None:
     await commit_one(
-        store, change(alice, 0, Consumer(version=1, lease=lease(clock.now() + SECOND)))
+        store, change(alice, 0, ConsumerState(version=1, lease=lease(clock.now() + SECOND)))
     )
     clock.advance(2)
-    prolonged = Consumer(version=2, lease=lease(clock.now() + 60 * SECOND))
+    prolonged = ConsumerState(version=2, lease=lease(clock.now() + 60 * SECOND))
 
     outcome = await commit_one(store, change(alice, 1, prolonged, under="a"))
 
@@ -257,30 +263,30 @@ async def test_the_lease_that_counts_is_the_present_one_not_the_one_written(
 async def test_a_lease_given_earlier_in_the_same_commit_counts(
     store: Store, clock: ManualClock, alice: Partition
 ) -> None:
-    taken = Consumer(version=1, lease=lease(clock.now() + SECOND))
+    taken = ConsumerState(version=1, lease=lease(clock.now() + SECOND))
 
     done = await store.commit(
         [
             change(alice, 0, taken),
-            change(alice, 1, Consumer(version=2, cursor=1), under="a"),
-            change(alice, 2, Consumer(version=3, cursor=2), under="a"),
+            change(alice, 1, ConsumerState(version=2, cursor=1), under="a"),
+            change(alice, 2, ConsumerState(version=3, cursor=2), under="a"),
         ]
     )
 
     assert done.outcomes == [APPLIED, APPLIED, Expired()]
-    assert await consumer(store, alice) == Consumer(version=2, cursor=1)
+    assert await consumer(store, alice) == ConsumerState(version=2, cursor=1)
 
 
 async def test_an_expired_update_takes_the_pushes_of_its_change_with_it_and_no_others(
     store: Store, clock: ManualClock, alice: Partition, bob: Partition
 ) -> None:
     await commit_one(
-        store, change(alice, 0, Consumer(version=1, lease=lease(clock.now() + SECOND)))
+        store, change(alice, 0, ConsumerState(version=1, lease=lease(clock.now() + SECOND)))
     )
     clock.advance(1)
     late = Change(
         appends=(append(bob, columns(b"late")),),
-        consumers=(update(alice, 1, Consumer(version=2), under="a"),),
+        consumers=(update(alice, 1, ConsumerState(version=2), under="a"),),
     )
 
     done = await store.commit([late, push(bob, b"other")])
@@ -292,9 +298,12 @@ async def test_an_expired_update_takes_the_pushes_of_its_change_with_it_and_no_o
 async def test_a_change_with_one_stale_update_of_two_applies_neither(
     store: Store, alice: Partition, bob: Partition
 ) -> None:
-    await commit_one(store, change(bob, 0, Consumer(version=1)))
+    await commit_one(store, change(bob, 0, ConsumerState(version=1)))
     both = Change(
-        consumers=(update(alice, 0, Consumer(version=1)), update(bob, 0, Consumer(version=1)))
+        consumers=(
+            update(alice, 0, ConsumerState(version=1)),
+            update(bob, 0, ConsumerState(version=1)),
+        )
     )
 
     outcome = await commit_one(store, both)
@@ -308,7 +317,7 @@ async def test_an_update_for_a_partition_that_is_not_there_is_gone(
 ) -> None:
     nowhere = Partition(number=UNKNOWN, queue=orders.number, name="x", created_at=0)
 
-    outcome = await commit_one(store, change(nowhere, 0, Consumer(version=1)))
+    outcome = await commit_one(store, change(nowhere, 0, ConsumerState(version=1)))
 
     assert outcome == Gone()
     assert list(await store.consumers(orders.number)) == []
@@ -322,9 +331,9 @@ async def test_an_update_from_before_a_group_was_forgotten_and_came_back_is_stal
         Subscription(
             id="2nd", queue=alice.queue, group="billing", mode="new", from_at=None, created_at=0
         ),
-        [StoredConsumer(alice.number, "billing", Consumer(version=1, cursor=7))],
+        [StoredConsumer(alice.number, "billing", ConsumerState(version=1, cursor=7))],
     )
-    late = update(alice, 1, Consumer(version=2, cursor=3))
+    late = update(alice, 1, ConsumerState(version=2, cursor=3))
 
     outcomes = [
         await commit_one(store, Change(consumers=(late,))),
@@ -339,7 +348,7 @@ async def test_an_update_of_a_group_that_is_not_subscribed_is_gone_with_its_whol
 ) -> None:
     stranger = Change(
         appends=(append(alice, columns(b"a")),),
-        consumers=(update(alice, 0, Consumer(version=1), group="stranger"),),
+        consumers=(update(alice, 0, ConsumerState(version=1), group="stranger"),),
     )
 
     outcome = await commit_one(store, stranger)
@@ -352,11 +361,11 @@ async def test_an_update_of_a_group_that_is_not_subscribed_is_gone_with_its_whol
 async def test_a_late_update_does_not_bring_a_deleted_group_back(
     store: Store, orders: Queue, alice: Partition
 ) -> None:
-    await commit_one(store, change(alice, 0, Consumer(version=1)))
+    await commit_one(store, change(alice, 0, ConsumerState(version=1)))
     await store.delete_group(orders.number, "billing")
 
     late = [
-        await commit_one(store, change(alice, expected, Consumer(version=expected + 1)))
+        await commit_one(store, change(alice, expected, ConsumerState(version=expected + 1)))
         for expected in (0, 1)
     ]
 
@@ -367,11 +376,11 @@ async def test_a_late_update_does_not_bring_a_deleted_group_back(
 async def test_an_update_for_a_deleted_queue_is_not_applied(
     store: Store, orders: Queue, alice: Partition
 ) -> None:
-    await commit_one(store, change(alice, 0, Consumer(version=1)))
+    await commit_one(store, change(alice, 0, ConsumerState(version=1)))
     await store.delete_queue(orders.number)
 
-    late = await commit_one(store, change(alice, 1, Consumer(version=2)))
-    new = await commit_one(store, change(alice, 0, Consumer(version=1)))
+    late = await commit_one(store, change(alice, 1, ConsumerState(version=2)))
+    new = await commit_one(store, change(alice, 0, ConsumerState(version=1)))
 
     assert not isinstance(late, Applied)
     assert new == Gone()
@@ -381,10 +390,10 @@ async def test_an_update_for_a_deleted_queue_is_not_applied(
 async def test_an_update_that_is_based_on_another_write_of_the_same_version_is_stale(
     store: Store, alice: Partition
 ) -> None:
-    theirs = Consumer(version=1, cursor=1, token=5)
+    theirs = ConsumerState(version=1, cursor=1, token=5)
     await commit_one(store, Change(consumers=(update(alice, 0, theirs),)))
     built_on_ours = replace(
-        update(alice, 1, Consumer(version=2, cursor=9)), expected=Revision(1, 6)
+        update(alice, 1, ConsumerState(version=2, cursor=9)), expected=Revision(1, 6)
     )
 
     outcome = await commit_one(store, Change(consumers=(built_on_ours,)))
@@ -396,10 +405,10 @@ async def test_an_update_that_is_based_on_another_write_of_the_same_version_is_s
 async def test_an_update_under_a_lease_needs_that_very_lease(
     store: Store, clock: ManualClock, alice: Partition
 ) -> None:
-    held = Consumer(version=1, run_end=1, lease=lease(clock.now() + 30 * SECOND, "theirs"))
+    held = ConsumerState(version=1, run_end=1, lease=lease(clock.now() + 30 * SECOND, "theirs"))
     await commit_one(store, Change(consumers=(update(alice, 0, held),)))
 
-    refused = await commit_one(store, change(alice, 1, Consumer(version=2), under="ours"))
-    applied = await commit_one(store, change(alice, 1, Consumer(version=2), under="theirs"))
+    refused = await commit_one(store, change(alice, 1, ConsumerState(version=2), under="ours"))
+    applied = await commit_one(store, change(alice, 1, ConsumerState(version=2), under="theirs"))
 
     assert (refused, applied) == (Expired(), APPLIED)

@@ -1,7 +1,7 @@
 """Dead letters: copies that outlive their message, one per message and group."""
 
 from skep.model.change import Applied, Change, DeadLetterRemoval, Stale
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
 from skep.model.name import SECOND
 from skep.model.queue import Partition, Queue
@@ -112,14 +112,14 @@ async def test_a_message_that_is_no_longer_kept_makes_no_dead_letter(
     outcome = await commit_one(
         store,
         Change(
-            consumers=(update(alice, 0, Consumer(version=1, cursor=2)),),
+            consumers=(update(alice, 0, ConsumerState(version=1, cursor=2)),),
             dead_letters=(give_up(alice, 0), give_up(alice, 1), give_up(alice, 7)),
         ),
     )
 
     assert outcome == Applied()
     assert [letter.offset for letter in await letters(store, orders)] == [1]
-    assert await consumer(store, alice) == Consumer(version=1, cursor=2)
+    assert await consumer(store, alice) == ConsumerState(version=1, cursor=2)
 
 
 async def test_a_message_of_an_earlier_change_of_the_same_commit_can_be_given_up(
@@ -135,7 +135,7 @@ async def test_a_refused_change_gives_nothing_up(
 ) -> None:
     await push_each(store, alice, b"a")
     refused = Change(
-        consumers=(update(alice, 5, Consumer(version=6)),), dead_letters=(give_up(alice, 0),)
+        consumers=(update(alice, 5, ConsumerState(version=6)),), dead_letters=(give_up(alice, 0),)
     )
 
     outcome = await commit_one(store, refused)

@@ -3,7 +3,7 @@
 import pytest
 
 from skep.model.change import Applied, Change, Reused, Stale
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.name import SECOND
 from skep.model.queue import Partition, Queue
 from skep.store.protocol import Store
@@ -72,14 +72,16 @@ async def test_the_first_answer_is_kept_whole(
 async def test_a_repetition_is_answered_though_what_it_expected_is_long_past(
     store: Store, alice: Partition
 ) -> None:
-    ack = Change(consumers=(update(alice, 0, Consumer(version=1, cursor=1)),), key=key())
+    ack = Change(consumers=(update(alice, 0, ConsumerState(version=1, cursor=1)),), key=key())
     await commit_one(store, ack)
-    await commit_one(store, Change(consumers=(update(alice, 1, Consumer(version=2, cursor=2)),)))
+    await commit_one(
+        store, Change(consumers=(update(alice, 1, ConsumerState(version=2, cursor=2)),))
+    )
 
     again = await commit_one(store, ack)
 
     assert again == Applied(repeated=True)
-    assert await consumer(store, alice) == Consumer(version=2, cursor=2)
+    assert await consumer(store, alice) == ConsumerState(version=2, cursor=2)
 
 
 async def test_a_repetition_is_answered_after_its_messages_were_truncated(
@@ -189,7 +191,7 @@ async def test_a_forgotten_key_may_be_used_again(
 async def test_a_key_outlives_the_group_and_the_messages_it_spoke_of(
     store: Store, orders: Queue, alice: Partition
 ) -> None:
-    ack = Change(consumers=(update(alice, 0, Consumer(version=1)),), key=key())
+    ack = Change(consumers=(update(alice, 0, ConsumerState(version=1)),), key=key())
     await commit_one(store, ack)
 
     await store.delete_group(orders.number, "billing")

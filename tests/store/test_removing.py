@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from skep.model.change import Applied, Change, Gone
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.dead_letter import DeadLetterFilter
 from skep.model.name import SECOND, Offset
 from skep.model.queue import Partition, Queue, Removal, Subscription
@@ -435,7 +435,7 @@ async def fill(store: Store, name: str, segments: int = 2) -> tuple[Queue, Parti
     await store.commit(
         [
             Change(
-                consumers=(update(partition, 0, Consumer(version=1)),),
+                consumers=(update(partition, 0, ConsumerState(version=1)),),
                 dead_letters=(give_up(partition, 1),),
                 traces=(event(partition, 1, name),),
             )
@@ -684,7 +684,7 @@ def contact(queue: Queue, identity: str) -> Subscription:
 
 
 def cursors(offset: Offset) -> list[StoredConsumer]:
-    state = Consumer(version=1, cursor=offset)
+    state = ConsumerState(version=1, cursor=offset)
     return [StoredConsumer(number, "crowd", state) for number in range(1, MANY + 1)]
 
 

@@ -9,7 +9,7 @@ from skep.core.rules import lease as leases
 from skep.core.rules.ack import MAX_ERROR, RETRIES_EXHAUSTED, Settled, complete_all, settle
 from skep.errors import Invalid
 from skep.model import ranges
-from skep.model.consumer import Consumer, Failure
+from skep.model.consumer import ConsumerState, Failure
 from skep.model.name import SECOND, LeaseId, Offset
 from skep.model.operation import Verdict
 from skep.model.queue import QueueOptions
@@ -29,13 +29,13 @@ calls = st.one_of(
 """What a consumer says: of some offsets something, or of all that they are done."""
 
 
-def held(cursor: Offset = 0, end: Offset = 5, *, retries: int = 0) -> Consumer:
+def held(cursor: Offset = 0, end: Offset = 5, *, retries: int = 0) -> ConsumerState:
     """A group that holds a lease on ``[cursor, end)``."""
-    free = Consumer(cursor=cursor, run_end=end if retries else 0, retries=retries)
+    free = ConsumerState(cursor=cursor, run_end=end if retries else 0, retries=retries)
     return grant(free, end)
 
 
-def grant(consumer: Consumer, end: Offset) -> Consumer:
+def grant(consumer: ConsumerState, end: Offset) -> ConsumerState:
     return leases.grant(
         consumer,
         lease_id=LeaseId("a"),
@@ -48,7 +48,9 @@ def grant(consumer: Consumer, end: Offset) -> Consumer:
     )
 
 
-def say(consumer: Consumer, *verdicts: Verdict, options: QueueOptions = TWO_RETRIES) -> Settled:
+def say(
+    consumer: ConsumerState, *verdicts: Verdict, options: QueueOptions = TWO_RETRIES
+) -> Settled:
     return settle(consumer, verdicts, options=options, now=NOW, jitter=0)
 
 
@@ -99,7 +101,7 @@ def test_the_last_message_of_a_run_ends_the_lease() -> None:
     settled = say(held(), *done(4, 3, 2, 1, 0))
 
     assert settled.released is True
-    assert settled.state == Consumer(
+    assert settled.state == ConsumerState(
         version=2,
         cursor=5,
         oldest_at=NOW,
@@ -135,7 +137,7 @@ def test_a_message_twice_in_one_call_is_refused(status: str) -> None:
 
 def test_settling_without_a_lease_is_a_mistake_of_ours() -> None:
     with pytest.raises(ValueError, match="needs a lease"):
-        say(Consumer(), *done(0))
+        say(ConsumerState(), *done(0))
 
 
 # Failed as a whole.
@@ -289,7 +291,7 @@ def test_a_long_reason_is_cut() -> None:
 # Any story.
 
 
-def apply(consumer: Consumer, said: dict[Offset, str] | None) -> Settled:
+def apply(consumer: ConsumerState, said: dict[Offset, str] | None) -> Settled:
     """What a consumer says, as far as the lease holds it."""
     if said is None:
         return complete_all(consumer, now=NOW)
@@ -301,11 +303,11 @@ def apply(consumer: Consumer, said: dict[Offset, str] | None) -> Settled:
     return say(consumer, *verdicts)
 
 
-def not_settled(consumer: Consumer) -> set[Offset]:
+def not_settled(consumer: ConsumerState) -> set[Offset]:
     return set(ranges.missing(consumer.acked, consumer.cursor, END))
 
 
-def check_tidy(consumer: Consumer) -> None:
+def check_tidy(consumer: ConsumerState) -> None:
     """What is done beyond the cursor lies beyond it, apart, and within the run."""
     bounds = [consumer.cursor, *(bound for pair in consumer.acked for bound in pair)]
     assert bounds == sorted(set(bounds))
@@ -317,7 +319,7 @@ def check_tidy(consumer: Consumer) -> None:
 def test_no_story_moves_the_cursor_back_leaves_a_gap_or_brings_a_settled_message_back(
     story: Iterable[tuple[int, dict[Offset, str] | None]],
 ) -> None:
-    consumer = Consumer()
+    consumer = ConsumerState()
     open_offsets = set(range(END))
     for size, said in story:
         if consumer.lease is None:

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from skep.core.rules.latency import Ages, completed
 from skep.model import ranges
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.latency import bucket_of
 
 NOW = 1_893_499_200_000_000
@@ -45,6 +45,6 @@ def test_every_message_counts_in_the_bucket_of_its_age(
     assert counts == Counter(bucket_of(age_of[offset]) for offset in now_done - dead)
 
 
-def _state(done: set[int], *, run_end: int) -> Consumer:
+def _state(done: set[int], *, run_end: int) -> ConsumerState:
     cursor, acked = ranges.advance(0, ranges.from_offsets(done))
-    return Consumer(cursor=cursor, acked=acked, run_end=run_end)
+    return ConsumerState(cursor=cursor, acked=acked, run_end=run_end)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skep.model.consumer import Consumer, Lease
+from skep.model.consumer import ConsumerState, Lease
 from skep.model.name import LeaseId
 
 LEASE = Lease(LeaseId("a"), granted_at=0, expires_at=10)
@@ -10,11 +10,11 @@ LEASE = Lease(LeaseId("a"), granted_at=0, expires_at=10)
 
 @pytest.mark.parametrize(("now", "live"), [(0, LEASE), (9, LEASE), (10, None), (11, None)])
 def test_a_lease_lives_until_the_instant_at_which_it_ends(now: int, live: Lease | None) -> None:
-    assert Consumer(lease=LEASE).live_lease(now) == live
+    assert ConsumerState(lease=LEASE).live_lease(now) == live
 
 
 def test_a_state_without_a_lease_has_no_live_one() -> None:
-    assert Consumer().live_lease(0) is None
+    assert ConsumerState().live_lease(0) is None
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,6 @@ def test_a_state_without_a_lease_has_no_live_one() -> None:
 def test_a_run_that_is_not_done_comes_again_and_is_counted(
     cursor: int, run_end: int, attempt: int
 ) -> None:
-    state = Consumer(cursor=cursor, run_end=run_end, attempt=2)
+    state = ConsumerState(cursor=cursor, run_end=run_end, attempt=2)
 
     assert (state.comes_again, state.next_attempt) == (attempt > 1, attempt)

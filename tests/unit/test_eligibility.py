@@ -3,7 +3,7 @@
 import pytest
 
 from skep.core.rules.eligibility import due_at, too_late, visible, waited_too_long
-from skep.model.consumer import Consumer, Lease
+from skep.model.consumer import ConsumerState, Lease
 from skep.model.name import SECOND, LeaseId
 from skep.model.queue import QueueOptions
 from skep.model.segment import Columns, Segment
@@ -14,8 +14,8 @@ DELAYED = QueueOptions(delayed_processing=10)
 WINDOWED = QueueOptions(window_buffer=7)
 
 
-def leased(until: int, *, ready_at: int = 0) -> Consumer:
-    return Consumer(ready_at=ready_at, lease=Lease(LeaseId("a"), 0, until))
+def leased(until: int, *, ready_at: int = 0) -> ConsumerState:
+    return ConsumerState(ready_at=ready_at, lease=Lease(LeaseId("a"), 0, until))
 
 
 def segment(created_at: int) -> Segment:
@@ -33,11 +33,11 @@ def segment(created_at: int) -> Segment:
 
 @pytest.mark.parametrize("end", [4, 5])
 def test_nothing_is_due_for_a_group_that_has_read_all(end: int) -> None:
-    assert due_at(PLAIN, Consumer(cursor=5), end=end, newest_at=NOW) is None
+    assert due_at(PLAIN, ConsumerState(cursor=5), end=end, newest_at=NOW) is None
 
 
 def test_a_message_of_a_plain_queue_is_due_at_once() -> None:
-    due = due_at(PLAIN, Consumer(cursor=4), end=5, newest_at=NOW)
+    due = due_at(PLAIN, ConsumerState(cursor=4), end=5, newest_at=NOW)
 
     assert due == 0
 
@@ -49,19 +49,19 @@ def test_a_leased_partition_is_due_when_the_lease_expires() -> None:
 
 
 def test_a_batch_that_failed_is_due_when_its_retry_is() -> None:
-    due = due_at(PLAIN, Consumer(ready_at=NOW + 5), end=1, newest_at=NOW)
+    due = due_at(PLAIN, ConsumerState(ready_at=NOW + 5), end=1, newest_at=NOW)
 
     assert due == NOW + 5
 
 
 def test_a_delayed_message_is_due_when_it_is_old_enough() -> None:
-    due = due_at(DELAYED, Consumer(oldest_at=NOW), end=1, newest_at=NOW + 3)
+    due = due_at(DELAYED, ConsumerState(oldest_at=NOW), end=1, newest_at=NOW + 3)
 
     assert due == NOW + 10 * SECOND
 
 
 def test_a_windowed_partition_is_due_when_its_newest_message_is_old_enough() -> None:
-    due = due_at(WINDOWED, Consumer(oldest_at=NOW), end=2, newest_at=NOW + 3 * SECOND)
+    due = due_at(WINDOWED, ConsumerState(oldest_at=NOW), end=2, newest_at=NOW + 3 * SECOND)
 
     assert due == NOW + 10 * SECOND
 
@@ -80,7 +80,7 @@ def test_the_last_of_several_reasons_to_wait_decides(
     ready_at: int, expires_at: int, newest_at: int, oldest_at: int
 ) -> None:
     both = QueueOptions(delayed_processing=10, window_buffer=7)
-    consumer = Consumer(
+    consumer = ConsumerState(
         ready_at=ready_at, oldest_at=oldest_at, lease=Lease(LeaseId("a"), 0, expires_at)
     )
 

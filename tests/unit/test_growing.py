@@ -1,7 +1,7 @@
 """How old what waits is, when appends of several servers are heard of in another order."""
 
 from skep.core.state.queue_state import GroupState, PartitionState, QueueState
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.queue import Partition, Queue, Subscription
 
 CREATED, FIRST, SECOND, THIRD = 100, 200, 300, 400
@@ -23,7 +23,7 @@ def make(end: int, cursor: int | None) -> tuple[GroupState, PartitionState]:
     )
     partition = queue.add(stored)
     if cursor is not None:
-        group.put(partition, Consumer(version=1, cursor=cursor, oldest_at=FIRST))
+        group.put(partition, ConsumerState(version=1, cursor=cursor, oldest_at=FIRST))
     return group, partition
 
 
@@ -69,6 +69,6 @@ def test_the_age_of_the_last_message_is_known_in_any_case() -> None:
     group, partition = make(end=5, cursor=5)
     partition.grow(10, THIRD)
 
-    group.put(partition, Consumer(version=2, cursor=9, oldest_at=FIRST))
+    group.put(partition, ConsumerState(version=2, cursor=9, oldest_at=FIRST))
 
     assert oldest_at(group, partition) == THIRD

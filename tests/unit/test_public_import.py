@@ -48,7 +48,9 @@ def test_what_nobody_asked_for_is_not_loaded() -> None:
     assert found == set()
 
 
-@pytest.mark.parametrize("name", ["AsyncClient", "AsyncConsumer", "AsyncProducer", "Client"])
+@pytest.mark.parametrize(
+    "name", ["AsyncClient", "AsyncConsumer", "AsyncProducer", "AsyncWorker", "Client", "Worker"]
+)
 def test_a_client_loads_nothing_of_the_server(name: str) -> None:
     found = loaded(f"import skep; skep.{name}")
 

@@ -1,1 +1,1 @@
-"""The SDK: the queue over HTTP, with the same words and errors as the broker."""
+"""The SDK: the methods and errors of the broker, over HTTP."""

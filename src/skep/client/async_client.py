@@ -1,4 +1,4 @@
-"""The queue over HTTP.
+"""The asynchronous client.
 
 The source of ``sync_client.py``, which ``make sync`` writes.
 """
@@ -12,14 +12,14 @@ from typing import Self
 import httpx
 
 from skep.client.async_connection import AsyncConnection
-from skep.client.request import Request, post
-from skep.client.resources.async_dead_letters import AsyncDeadLetters
-from skep.client.resources.async_groups import AsyncGroups
-from skep.client.resources.async_maintenance import AsyncMaintenance
-from skep.client.resources.async_messages import AsyncMessages
-from skep.client.resources.async_pipelines import AsyncPipelines
-from skep.client.resources.async_queues import AsyncQueues
-from skep.client.resources.async_traces import AsyncTraces
+from skep.client.request import ClientRequest, post
+from skep.client.resources.async_dead_letters import AsyncDeadLettersResource
+from skep.client.resources.async_groups import AsyncGroupsResource
+from skep.client.resources.async_maintenance import AsyncMaintenanceResource
+from skep.client.resources.async_messages import AsyncMessagesResource
+from skep.client.resources.async_pipelines import AsyncPipelinesResource
+from skep.client.resources.async_queues import AsyncQueuesResource
+from skep.client.resources.async_traces import AsyncTracesResource
 from skep.client.retry import Retry
 from skep.client.transaction_id import with_ids
 from skep.model.message import Delivery, Draft, Message, Receipt
@@ -65,7 +65,7 @@ from skep.wire.problem import from_problem
 
 
 class AsyncClient:
-    """A queue on a server, with the words and the errors of the broker.
+    """A client of one server, with the methods and errors of the broker.
 
     Usage::
 
@@ -75,12 +75,12 @@ class AsyncClient:
             if delivery:
                 await client.ack(delivery)
 
-    ``timeout`` is how many seconds one attempt may take, besides what a pop waits on purpose;
-    ``retry`` says how many there are. ``transport`` is httpx's, for tests and for what a URL
-    cannot say. Nothing is read from the environment.
+    ``timeout`` is the maximum duration of one attempt in seconds, in addition to the ``wait`` of
+    a pop; ``retry`` says how many attempts there are. ``transport`` is httpx's, for tests and for
+    what a URL cannot express, such as a proxy. Nothing is read from the environment.
 
-    What is not about a single message is in ``queues``, ``groups``, ``messages``,
-    ``dead_letters``, ``traces``, ``pipelines`` and ``maintenance``, as it is in the broker.
+    Administration is in ``queues``, ``groups``, ``messages``, ``dead_letters``, ``traces``,
+    ``pipelines`` and ``maintenance``, as in the broker.
     """
 
     def __init__(
@@ -96,14 +96,14 @@ class AsyncClient:
         self.connection = AsyncConnection(
             url, token=token, timeout=timeout, retry=retry, transport=transport, verify=verify
         )
-        """What all of it is sent through."""
-        self.queues = AsyncQueues(self.connection)
-        self.groups = AsyncGroups(self.connection)
-        self.messages = AsyncMessages(self.connection)
-        self.dead_letters = AsyncDeadLetters(self.connection)
-        self.traces = AsyncTraces(self.connection)
-        self.pipelines = AsyncPipelines(self.connection)
-        self.maintenance = AsyncMaintenance(self.connection)
+        """Sends all requests of the client."""
+        self.queues = AsyncQueuesResource(self.connection)
+        self.groups = AsyncGroupsResource(self.connection)
+        self.messages = AsyncMessagesResource(self.connection)
+        self.dead_letters = AsyncDeadLettersResource(self.connection)
+        self.traces = AsyncTracesResource(self.connection)
+        self.pipelines = AsyncPipelinesResource(self.connection)
+        self.maintenance = AsyncMaintenanceResource(self.connection)
 
     async def __aenter__(self) -> Self:
         return self
@@ -123,9 +123,9 @@ class AsyncClient:
     async def push(self, queue: str, drafts: Sequence[Draft]) -> Sequence[Receipt]:
         """Append drafts to their partitions, all of them or none; durable on return.
 
-        A draft without a transaction id gets one before it is sent for the first time: so a
-        push whose answer is lost can be repeated, and is, without making a second message.
-        ``duplicate`` means that somebody else was faster, not that this call had to try twice.
+        A draft without a transaction id gets one before it is first sent, so a push whose
+        response is lost is retried without making a second message. ``duplicate`` means that
+        another push stored the message before, not that this call was retried.
         """
         named = with_ids(check_drafts(drafts))
         body = PushBody(items=from_drafts(queue, named))
@@ -151,16 +151,17 @@ class AsyncClient:
     ) -> Delivery | None:
         """Lease the next messages for a group; None if there are none within ``wait`` seconds.
 
-        From one queue, from one partition of it, or from all queues with a ``namespace`` or
-        ``task``, the highest priority first. ``batch`` bounds the messages, ``partitions``
-        the partitions they come from. ``auto_ack`` acknowledges before delivering: what is
-        then lost on its way is lost. The subscription matters at the group's first contact
-        with a queue only: ``all``, ``new``, or from an instant.
+        Pops from one queue, from one partition of it, or from all queues with a ``namespace``
+        or ``task``, the highest priority first. ``batch`` is the maximum number of messages,
+        ``partitions`` that of partitions they come from. ``auto_ack`` acknowledges messages
+        before they are delivered: if the response is lost they are not redelivered. The
+        subscription applies only to the first pop of a group from a queue: ``all``, ``new``, or
+        from an instant.
 
-        It is not repeated if its answer is lost: what was leased comes again when the lease
-        is over.
+        A pop is not retried if its response is lost: its messages are redelivered when the
+        lease expires.
         """
-        wanted = PopRequest(
+        pop_request = PopRequest(
             queue=queue,
             group=group,
             partition=partition,
@@ -174,10 +175,9 @@ class AsyncClient:
             subscription_mode=subscription_mode,
             subscription_from=subscription_from,
         ).checked()
-        wanted.check_wait(MAX_TIMEOUT // 1000)
-        request = Request(
-            "GET", paths.pop(wanted.queue, wanted.partition), to_query(wanted), wait=wait
-        )
+        pop_request.check_wait(MAX_TIMEOUT // 1000)
+        path = paths.pop(pop_request.queue, pop_request.partition)
+        request = ClientRequest("GET", path, to_query(pop_request), wait=wait)
         answer = await self.connection.send(request)
         return to_delivery(answer.decode(Delivered))
 
@@ -198,27 +198,28 @@ class AsyncClient:
     ) -> Settlement:
         """Report messages of a delivery as failed; all of them if none are named.
 
-        If all that was delivered of a partition fails it comes again after the queue's
-        ``retry_delay``, up to ``retry_limit`` times. If only some do, these become dead letters.
+        If all messages delivered from a partition fail, they are retried after the queue's
+        ``retry_delay``, up to ``retry_limit`` times. If only some fail, those become dead letters.
         """
         return await self.settle(lease, verdicts_on(messages_of(lease, messages), "failed", error))
 
     async def settle(self, lease: Delivery | str, verdicts: Sequence[Verdict]) -> Settlement:
-        """Say of each message what became of it. A late call raises ``LeaseLost``.
+        """Report the outcome of each message; raise ``LeaseLost`` if the lease has expired.
 
-        If an answer is lost it is repeated, and counts what the repetition found to do. If the
-        repetition comes too late nobody knows whether the first was in time: ``OutcomeUnknown``.
+        If a response is lost the call is retried, and the result counts what the retry did. If
+        the lease has expired by then it raises ``OutcomeUnknown``: the first attempt may have been
+        in time.
         """
         return await self._settle(lease, SettleBody(verdicts=from_verdicts(verdicts)))
 
     async def settle_all(
         self, lease: Delivery | str, status: Status, *, error: str = ""
     ) -> Settlement:
-        """Say the same of all that a lease holds, also if only its id is at hand."""
+        """Report the same outcome for all messages of a lease; its id is enough."""
         return await self._settle(lease, to_settle_body(status, error))
 
     async def extend(self, lease: Delivery | str, seconds: int) -> datetime:
-        """Keep a lease for at least ``seconds`` from now; return when it ends."""
+        """Extend a lease to at least ``seconds`` from now; return when it expires."""
         lease_id = lease_id_of(lease)
         body = ExtendBody(seconds=seconds)
         request = post(paths.extend(lease_id), body, repeatable=True, last_counts=True)
@@ -232,11 +233,11 @@ class AsyncClient:
         required_leases: Sequence[str] = (),
         idempotency_key: str | None = None,
     ) -> Transaction:
-        """Do several things together or not at all: ``Push``, ``Ack`` and ``Extend``.
+        """Commit several operations atomically: ``Push``, ``Ack`` and ``Extend``.
 
-        Every lease named must be alive when it is committed. With an ``idempotency_key`` a
-        repetition changes nothing and gets the first answer, for a day; only then is it
-        repeated here if its answer is lost.
+        Every lease in ``required_leases`` must be live at the commit. With an
+        ``idempotency_key``, a repeated call within a day changes nothing and returns the first
+        result; only then is the call retried if its response is lost.
         """
         body = TransactionBody(
             operations=from_operations(operations),
@@ -251,9 +252,9 @@ class AsyncClient:
         return to_transaction(operations, done)
 
     async def backup(self, path: str) -> str:
-        """Let the server copy its store to ``path`` below its backup directory; return where.
+        """Let the server copy its store to ``path`` in its backup directory; return the full path.
 
-        There must be nothing at ``path`` yet. Work goes on meanwhile.
+        ``path`` must not exist yet. The server keeps serving requests meanwhile.
         """
         answer = await self.connection.send(
             post(paths.BACKUP, BackupBody(path=path), repeatable=False)

@@ -1,4 +1,4 @@
-"""Requests and answers as both clients see them, and what it means when a connection fails."""
+"""Requests and responses of both clients, and the errors of failed requests."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,61 +16,65 @@ from skep.wire import problem
 from skep.wire.body import encode
 
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
-"""Each long poll holds a connection: a limit would make pushes wait for pops."""
+"""Each long poll holds a connection: with a limit, pushes would wait for pops."""
 
 PAGE = 1000
-"""Entries of a list that are asked for at a time."""
+"""Entries per page of a list."""
 STEP = 200
-"""Numbers that go into one request: more would make its path too long."""
+"""Numbers per request: more would make its path too long."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """``repeatable`` if a second time does no harm although the first may have been carried out.
-    ``last_counts`` if the last answer is then the truth, whatever became of the first."""
+class ClientRequest:
+    """A request that a connection sends, and sends again if that is safe.
+
+    ``repeatable``: it may be sent again although an earlier attempt may have been carried out.
+    ``last_counts``: the last response then holds, whatever an earlier attempt did.
+    """
 
     method: str
     path: str
     query: Mapping[str, str] | None = None
     body: bytes | None = None
     wait: float = 0.0
-    """Seconds that the server may take on purpose."""
+    """Seconds that a long poll may take in addition to the timeout."""
     repeatable: bool = False
     last_counts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """``uncertain`` if an attempt before it may have been carried out, too."""
+class ClientResponse:
+    """``uncertain``: an earlier attempt at the request may have been carried out, too."""
 
     content: bytes
     uncertain: bool
 
     def decode(self, kind: type[T]) -> T:
+        """Return the body as a ``kind``; raise ``OutcomeUnknown`` if it is something else."""
         try:
             return msgspec.json.decode(self.content or b"{}", type=kind)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise OutcomeUnknown(f"the answer makes no sense: {error}") from None
+            raise OutcomeUnknown(f"could not decode the server's response: {error}") from None
 
 
-def read(path: str, **query: Any) -> Request:
-    return Request("GET", path, to_query(query), repeatable=True, last_counts=True)
+def read(path: str, **query: Any) -> ClientRequest:
+    return ClientRequest("GET", path, to_query(query), repeatable=True, last_counts=True)
 
 
-def delete(path: str, **query: Any) -> Request:
-    # Not repeatable: somebody may have made anew by then what has its name.
-    return Request("DELETE", path, to_query(query))
+def delete(path: str, **query: Any) -> ClientRequest:
+    # Not repeatable: another client may have created a resource of the same name meanwhile.
+    return ClientRequest("DELETE", path, to_query(query))
 
 
-def post(path: str, body: object, *, repeatable: bool, last_counts: bool = False) -> Request:
+def post(path: str, body: object, *, repeatable: bool, last_counts: bool = False) -> ClientRequest:
     content = _content(body)
-    return Request("POST", path, body=content, repeatable=repeatable, last_counts=last_counts)
+    return ClientRequest("POST", path, body=content, repeatable=repeatable, last_counts=last_counts)
 
 
-def put(path: str, body: object) -> Request:
-    return Request("PUT", path, body=_content(body), repeatable=True, last_counts=True)
+def put(path: str, body: object) -> ClientRequest:
+    return ClientRequest("PUT", path, body=_content(body), repeatable=True, last_counts=True)
 
 
 def _content(body: object) -> bytes:
@@ -81,7 +85,10 @@ def _content(body: object) -> bytes:
 
 
 def to_query(values: Mapping[str, Any]) -> dict[str, str]:
-    """Values as a query has them; what is None is left out, and so is a ``_`` behind a name."""
+    """Return values as a query string needs them, without those that are None.
+
+    A trailing ``_`` is removed from names.
+    """
     return {name.rstrip("_"): _text(value) for name, value in values.items() if value is not None}
 
 
@@ -92,7 +99,7 @@ def _text(value: Any) -> str:
 
 
 def steps(numbers: Sequence[int]) -> Iterator[list[int]]:
-    """Numbers of dead letters, as many at a time as go into a request."""
+    """Yield numbers of dead letters in lists that fit into a request."""
     if isinstance(numbers, str | bytes) or not isinstance(numbers, Sequence):
         raise Invalid("numbers", "must be a sequence of numbers")
     for number in numbers:
@@ -102,22 +109,22 @@ def steps(numbers: Sequence[int]) -> Iterator[list[int]]:
 
 
 def check_moment(field: str, moment: datetime | None) -> datetime | None:
-    """A moment, if there is one; without a time zone it could mean anything."""
+    """Return the instant; raise ``Invalid`` if it has no time zone."""
     if moment is not None:
         from_datetime(field, moment)
     return moment
 
 
 def failure_of(error: httpx.RequestError) -> RequestFailure:
-    """What it means that there is no answer."""
-    words = str(error) or type(error).__name__
+    """Return the failure of a request that got no response."""
+    reason = str(error) or type(error).__name__
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout):
-        return RequestFailure(Unavailable(f"the server cannot be reached: {words}"), error)
-    return RequestFailure(OutcomeUnknown(f"the answer was lost: {words}"), error)
+        return RequestFailure(Unavailable(f"the server cannot be reached: {reason}"), error)
+    return RequestFailure(OutcomeUnknown(f"the server's response was lost: {reason}"), error)
 
 
-def refusal_of(response: httpx.Response) -> RequestFailure:
-    """What it means that the answer is not a good one."""
+def rejection_of(response: httpx.Response) -> RequestFailure:
+    """Return the failure of a request that the server answered with an error."""
     error = problem.from_response(response.status_code, response.content)
     after = response.headers.get("retry-after", "")
     if response.status_code in (429, 503) and after.isdigit():
@@ -138,17 +145,17 @@ def check_url(url: str) -> httpx.URL:
 def settings_of(
     url: httpx.URL, token: str | None, timeout: float, verify: bool | SSLContext
 ) -> dict[str, Any]:
-    """What both kinds of httpx's clients are made with."""
+    """Return the arguments of both kinds of httpx clients."""
     if token is not None and not (token.isascii() and token.isprintable() and token.strip()):
-        raise Invalid("token", "must be printable text in ASCII")
+        raise Invalid("token", "must be printable ASCII text")
     return {
         "base_url": url,
         "headers": {"Content-Type": "application/json"}
         | ({"Authorization": f"Bearer {token}"} if token else {}),
         "timeout": timeout,
         "limits": LIMITS,
-        # Without TLS, loading the certificates of the system would only take time.
+        # Without TLS, loading the certificates of the system only takes time.
         "verify": verify if url.scheme == "https" else False,
-        # A proxy or a certificate comes from who makes the client, not from its surroundings.
+        # Proxies and certificates come from the caller, not from the environment.
         "trust_env": False,
     }

@@ -1,8 +1,8 @@
-"""When a request is sent again, and what is said in the end. Pure: nobody sleeps here.
+"""When a request is retried, and which error is raised in the end. Pure: no I/O, no sleep.
 
-What certainly was not written is always sent again. What may have been written is sent again only
-if a second time does no harm: a push whose messages have ids, a settlement, an extension, a
-question, a transaction with an idempotency key.
+A request that certainly wrote nothing is always retried. A request that may have been carried out
+is retried only if that is safe: a push whose messages have ids, a settlement, an extension, a read,
+a transaction with an idempotency key.
 """
 
 from dataclasses import dataclass
@@ -13,24 +13,27 @@ from skep.errors import OutcomeUnknown, SkepError, Unavailable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """How patient a client is. ``attempts=1`` sends everything once."""
+    """How often and when a client retries. ``attempts=1`` sends every request once."""
 
     attempts: int = 5
     first_delay: float = 0.2
     """Seconds before the second attempt; it doubles from there on, with jitter."""
     max_delay: float = 5.0
-    """No pause is longer, also if the server asks for one that is."""
+    """Maximum delay in seconds, even if the server asks for a longer one."""
 
-    def delay(self, failures: int, *, asked: float = 0.0, luck: float = 1.0) -> float:
-        """Seconds to wait after so many failures in a row; ``luck`` is from 0 to 1."""
-        # The exponent is bounded first: 2.0 ** 2000 is not a number of seconds.
-        grown = self.first_delay * 2.0 ** min(failures - 1, 30)
-        return min(max(grown * (0.5 + luck / 2), asked), self.max_delay)
+    def delay(self, failures: int, *, retry_after: float = 0.0, jitter: float = 1.0) -> float:
+        """Return the seconds to wait after a number of consecutive failures.
+
+        At least ``retry_after``; ``jitter``, from 0 to 1, varies the rest by half.
+        """
+        # The exponent is bounded: 2.0 ** 2000 overflows.
+        backoff = self.first_delay * 2.0 ** min(failures - 1, 30)
+        return min(max(backoff * (0.5 + jitter / 2), retry_after), self.max_delay)
 
 
 @dataclass(frozen=True, slots=True)
 class RequestFailure:
-    """Why an attempt failed. ``retry_after`` is set if the server says when to come back."""
+    """Why an attempt failed. ``retry_after`` is set if the server sent such a header."""
 
     error: SkepError
     cause: Exception | None = None
@@ -38,6 +41,7 @@ class RequestFailure:
 
     @property
     def wrote_nothing(self) -> bool:
+        """Whether the server certainly did not carry out the request."""
         return isinstance(self.error, Unavailable) or self.retry_after is not None
 
 
@@ -50,22 +54,22 @@ class Attempts:
         self._last_counts = last_counts
         self._failures = 0
         self.uncertain = False
-        """Whether one of them may have been carried out although its answer was lost."""
+        """Whether an attempt whose response was lost may have been carried out."""
 
     def pause(self, failure: RequestFailure) -> float:
-        """Seconds to wait before the next attempt; raises the error if there is to be none."""
+        """Return the seconds to wait before the next attempt; raise the error if there is none."""
         self._failures += 1
         unknown = isinstance(failure.error, OutcomeUnknown)
-        again = failure.wrote_nothing or (unknown and self._repeatable)
-        if not again or self._failures >= self._retry.attempts:
+        is_safe = failure.wrote_nothing or (unknown and self._repeatable)
+        if not is_safe or self._failures >= self._retry.attempts:
             raise self._final(failure) from failure.cause
         self.uncertain |= unknown
-        asked = failure.retry_after or 0.0
-        return self._retry.delay(self._failures, asked=asked, luck=random())
+        retry_after = failure.retry_after or 0.0
+        return self._retry.delay(self._failures, retry_after=retry_after, jitter=random())
 
     def _final(self, failure: RequestFailure) -> SkepError:
-        """That the last attempt wrote nothing says nothing about one whose answer was lost."""
-        known = self._last_counts or not self.uncertain
-        if known or isinstance(failure.error, OutcomeUnknown):
+        """Return the error to raise: the last one, unless an earlier attempt may have succeeded."""
+        is_known = self._last_counts or not self.uncertain
+        if is_known or isinstance(failure.error, OutcomeUnknown):
             return failure.error
-        return OutcomeUnknown(f"an answer was lost, and the repetition failed: {failure.error}")
+        return OutcomeUnknown(f"a response was lost, and the retry failed: {failure.error}")

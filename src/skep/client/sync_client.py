@@ -1,4 +1,4 @@
-"""The queue over HTTP.
+"""The asynchronous client.
 
 Generated from ``async_client.py``: change that, then ``make sync``.
 """
@@ -11,14 +11,14 @@ from typing import Self
 
 import httpx
 
-from skep.client.request import Request, post
-from skep.client.resources.sync_dead_letters import DeadLetters
-from skep.client.resources.sync_groups import Groups
-from skep.client.resources.sync_maintenance import Maintenance
-from skep.client.resources.sync_messages import Messages
-from skep.client.resources.sync_pipelines import Pipelines
-from skep.client.resources.sync_queues import Queues
-from skep.client.resources.sync_traces import Traces
+from skep.client.request import ClientRequest, post
+from skep.client.resources.sync_dead_letters import DeadLettersResource
+from skep.client.resources.sync_groups import GroupsResource
+from skep.client.resources.sync_maintenance import MaintenanceResource
+from skep.client.resources.sync_messages import MessagesResource
+from skep.client.resources.sync_pipelines import PipelinesResource
+from skep.client.resources.sync_queues import QueuesResource
+from skep.client.resources.sync_traces import TracesResource
 from skep.client.retry import Retry
 from skep.client.sync_connection import Connection
 from skep.client.transaction_id import with_ids
@@ -65,7 +65,7 @@ from skep.wire.problem import from_problem
 
 
 class Client:
-    """A queue on a server, with the words and the errors of the broker.
+    """A client of one server, with the methods and errors of the broker.
 
     Usage::
 
@@ -75,12 +75,12 @@ class Client:
             if delivery:
                 client.ack(delivery)
 
-    ``timeout`` is how many seconds one attempt may take, besides what a pop waits on purpose;
-    ``retry`` says how many there are. ``transport`` is httpx's, for tests and for what a URL
-    cannot say. Nothing is read from the environment.
+    ``timeout`` is the maximum duration of one attempt in seconds, in addition to the ``wait`` of
+    a pop; ``retry`` says how many attempts there are. ``transport`` is httpx's, for tests and for
+    what a URL cannot express, such as a proxy. Nothing is read from the environment.
 
-    What is not about a single message is in ``queues``, ``groups``, ``messages``,
-    ``dead_letters``, ``traces``, ``pipelines`` and ``maintenance``, as it is in the broker.
+    Administration is in ``queues``, ``groups``, ``messages``, ``dead_letters``, ``traces``,
+    ``pipelines`` and ``maintenance``, as in the broker.
     """
 
     def __init__(
@@ -96,14 +96,14 @@ class Client:
         self.connection = Connection(
             url, token=token, timeout=timeout, retry=retry, transport=transport, verify=verify
         )
-        """What all of it is sent through."""
-        self.queues = Queues(self.connection)
-        self.groups = Groups(self.connection)
-        self.messages = Messages(self.connection)
-        self.dead_letters = DeadLetters(self.connection)
-        self.traces = Traces(self.connection)
-        self.pipelines = Pipelines(self.connection)
-        self.maintenance = Maintenance(self.connection)
+        """Sends all requests of the client."""
+        self.queues = QueuesResource(self.connection)
+        self.groups = GroupsResource(self.connection)
+        self.messages = MessagesResource(self.connection)
+        self.dead_letters = DeadLettersResource(self.connection)
+        self.traces = TracesResource(self.connection)
+        self.pipelines = PipelinesResource(self.connection)
+        self.maintenance = MaintenanceResource(self.connection)
 
     def __enter__(self) -> Self:
         return self
@@ -123,9 +123,9 @@ class Client:
     def push(self, queue: str, drafts: Sequence[Draft]) -> Sequence[Receipt]:
         """Append drafts to their partitions, all of them or none; durable on return.
 
-        A draft without a transaction id gets one before it is sent for the first time: so a
-        push whose answer is lost can be repeated, and is, without making a second message.
-        ``duplicate`` means that somebody else was faster, not that this call had to try twice.
+        A draft without a transaction id gets one before it is first sent, so a push whose
+        response is lost is retried without making a second message. ``duplicate`` means that
+        another push stored the message before, not that this call was retried.
         """
         named = with_ids(check_drafts(drafts))
         body = PushBody(items=from_drafts(queue, named))
@@ -151,16 +151,17 @@ class Client:
     ) -> Delivery | None:
         """Lease the next messages for a group; None if there are none within ``wait`` seconds.
 
-        From one queue, from one partition of it, or from all queues with a ``namespace`` or
-        ``task``, the highest priority first. ``batch`` bounds the messages, ``partitions``
-        the partitions they come from. ``auto_ack`` acknowledges before delivering: what is
-        then lost on its way is lost. The subscription matters at the group's first contact
-        with a queue only: ``all``, ``new``, or from an instant.
+        Pops from one queue, from one partition of it, or from all queues with a ``namespace``
+        or ``task``, the highest priority first. ``batch`` is the maximum number of messages,
+        ``partitions`` that of partitions they come from. ``auto_ack`` acknowledges messages
+        before they are delivered: if the response is lost they are not redelivered. The
+        subscription applies only to the first pop of a group from a queue: ``all``, ``new``, or
+        from an instant.
 
-        It is not repeated if its answer is lost: what was leased comes again when the lease
-        is over.
+        A pop is not retried if its response is lost: its messages are redelivered when the
+        lease expires.
         """
-        wanted = PopRequest(
+        pop_request = PopRequest(
             queue=queue,
             group=group,
             partition=partition,
@@ -174,10 +175,9 @@ class Client:
             subscription_mode=subscription_mode,
             subscription_from=subscription_from,
         ).checked()
-        wanted.check_wait(MAX_TIMEOUT // 1000)
-        request = Request(
-            "GET", paths.pop(wanted.queue, wanted.partition), to_query(wanted), wait=wait
-        )
+        pop_request.check_wait(MAX_TIMEOUT // 1000)
+        path = paths.pop(pop_request.queue, pop_request.partition)
+        request = ClientRequest("GET", path, to_query(pop_request), wait=wait)
         answer = self.connection.send(request)
         return to_delivery(answer.decode(Delivered))
 
@@ -196,25 +196,26 @@ class Client:
     ) -> Settlement:
         """Report messages of a delivery as failed; all of them if none are named.
 
-        If all that was delivered of a partition fails it comes again after the queue's
-        ``retry_delay``, up to ``retry_limit`` times. If only some do, these become dead letters.
+        If all messages delivered from a partition fail, they are retried after the queue's
+        ``retry_delay``, up to ``retry_limit`` times. If only some fail, those become dead letters.
         """
         return self.settle(lease, verdicts_on(messages_of(lease, messages), "failed", error))
 
     def settle(self, lease: Delivery | str, verdicts: Sequence[Verdict]) -> Settlement:
-        """Say of each message what became of it. A late call raises ``LeaseLost``.
+        """Report the outcome of each message; raise ``LeaseLost`` if the lease has expired.
 
-        If an answer is lost it is repeated, and counts what the repetition found to do. If the
-        repetition comes too late nobody knows whether the first was in time: ``OutcomeUnknown``.
+        If a response is lost the call is retried, and the result counts what the retry did. If
+        the lease has expired by then it raises ``OutcomeUnknown``: the first attempt may have been
+        in time.
         """
         return self._settle(lease, SettleBody(verdicts=from_verdicts(verdicts)))
 
     def settle_all(self, lease: Delivery | str, status: Status, *, error: str = "") -> Settlement:
-        """Say the same of all that a lease holds, also if only its id is at hand."""
+        """Report the same outcome for all messages of a lease; its id is enough."""
         return self._settle(lease, to_settle_body(status, error))
 
     def extend(self, lease: Delivery | str, seconds: int) -> datetime:
-        """Keep a lease for at least ``seconds`` from now; return when it ends."""
+        """Extend a lease to at least ``seconds`` from now; return when it expires."""
         lease_id = lease_id_of(lease)
         body = ExtendBody(seconds=seconds)
         request = post(paths.extend(lease_id), body, repeatable=True, last_counts=True)
@@ -228,11 +229,11 @@ class Client:
         required_leases: Sequence[str] = (),
         idempotency_key: str | None = None,
     ) -> Transaction:
-        """Do several things together or not at all: ``Push``, ``Ack`` and ``Extend``.
+        """Commit several operations atomically: ``Push``, ``Ack`` and ``Extend``.
 
-        Every lease named must be alive when it is committed. With an ``idempotency_key`` a
-        repetition changes nothing and gets the first answer, for a day; only then is it
-        repeated here if its answer is lost.
+        Every lease in ``required_leases`` must be live at the commit. With an
+        ``idempotency_key``, a repeated call within a day changes nothing and returns the first
+        result; only then is the call retried if its response is lost.
         """
         body = TransactionBody(
             operations=from_operations(operations),
@@ -247,9 +248,9 @@ class Client:
         return to_transaction(operations, done)
 
     def backup(self, path: str) -> str:
-        """Let the server copy its store to ``path`` below its backup directory; return where.
+        """Let the server copy its store to ``path`` in its backup directory; return the full path.
 
-        There must be nothing at ``path`` yet. Work goes on meanwhile.
+        ``path`` must not exist yet. The server keeps serving requests meanwhile.
         """
         answer = self.connection.send(post(paths.BACKUP, BackupBody(path=path), repeatable=False))
         return answer.decode(BackupResponse).path

@@ -1,4 +1,4 @@
-"""Sending requests, again if that makes sense.
+"""One server: requests are sent, and sent again where that is safe.
 
 Generated from ``async_connection.py``: change that, then ``make sync``.
 """
@@ -8,13 +8,20 @@ from ssl import SSLContext
 
 import httpx
 
-from skep.client.request import Answer, Request, check_url, failure_of, refusal_of, settings_of
+from skep.client.request import (
+    ClientRequest,
+    ClientResponse,
+    check_url,
+    failure_of,
+    rejection_of,
+    settings_of,
+)
 from skep.client.retry import Attempts, Retry
 from skep.errors import Closed
 
 
 class Connection:
-    """One server, as all parts of a client reach it."""
+    """The connection of a client and its resources to one server."""
 
     def __init__(
         self,
@@ -35,8 +42,8 @@ class Connection:
     def close(self) -> None:
         self._http.close()
 
-    def send(self, request: Request) -> Answer:
-        """Send a request until there is an answer or no point in trying any longer."""
+    def send(self, request: ClientRequest) -> ClientResponse:
+        """Send a request and return its response; retry as ``Retry`` and the request allow."""
         if self._http.is_closed:
             raise Closed
         attempts = Attempts(
@@ -55,6 +62,6 @@ class Connection:
                 failure = failure_of(error)
             else:
                 if response.is_success:
-                    return Answer(response.content, attempts.uncertain)
-                failure = refusal_of(response)
+                    return ClientResponse(response.content, attempts.uncertain)
+                failure = rejection_of(response)
             time.sleep(attempts.pause(failure))

@@ -1,4 +1,4 @@
-"""Names for drafts that have none."""
+"""Transaction ids for drafts that have none."""
 
 from collections.abc import Sequence
 from secrets import token_urlsafe
@@ -7,10 +7,10 @@ from skep.model.message import Draft
 
 
 def with_ids(drafts: Sequence[Draft]) -> Sequence[Draft]:
-    """The drafts, each with a transaction id that no other push has.
+    """Return the drafts, each with a transaction id that is unique to this push if it had none.
 
-    The random part is drawn anew for each push, not once per process: a process that forks
-    must not give the same names to other messages than its parent does.
+    The random part is drawn for each push, not once per process: a forked process must not
+    give the ids of its parent to other messages.
     """
     if all(draft.transaction_id is not None for draft in drafts):
         return drafts

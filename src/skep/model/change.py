@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from skep.model.consumer import Consumer, Revision
+from skep.model.consumer import ConsumerState, Revision
 from skep.model.name import LeaseId, Offset
 from skep.model.segment import Columns, Segment
 from skep.model.trace import TraceEvent
@@ -49,7 +49,7 @@ class ConsumerUpdate(msgspec.Struct, frozen=True, kw_only=True):
     group: str
     subscription: str = ""
     expected: Revision
-    state: Consumer
+    state: ConsumerState
     lease: LeaseId | None = None
 
 

@@ -52,7 +52,7 @@ def new_token() -> int:
     return _random.getrandbits(63)
 
 
-class Consumer(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class ConsumerState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A group's state in one partition: the unit of compare-and-set.
 
     The *run* is ``[cursor, run_end)``: what was delivered and is not done. A run that

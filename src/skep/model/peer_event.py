@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.name import Instant, Offset
 from skep.model.queue import Partition
 
@@ -38,7 +38,7 @@ class ConsumerUpdated(msgspec.Struct, frozen=True, array_like=True):
     partition: int
     group: str
     subscription: str
-    state: Consumer
+    state: ConsumerState
     own: bool
     queue: int = 0
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from skep.model.change import Change, Commit, IdempotencyKey, Outcome
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
 from skep.model.entry import Entry
 from skep.model.journal import SegmentPlace
@@ -21,7 +21,7 @@ from skep.store.clock import Clock
 class StoredConsumer(NamedTuple):
     partition: int
     group: str
-    state: Consumer
+    state: ConsumerState
 
 
 class GivenUp(NamedTuple):

@@ -1,6 +1,6 @@
-"""The messages of a queue, one at a time.
+"""Consume a queue message by message, in a loop.
 
-The source of ``sync_loop.py``, which ``make sync`` writes.
+The source of ``sync_consumer.py``, which ``make sync`` writes.
 """
 
 from collections import deque
@@ -9,27 +9,29 @@ from types import TracebackType
 from typing import Self
 
 from skep.client.async_client import AsyncClient
-from skep.client.consume.async_lease_keeper import AsyncFetcher, AsyncHold
-from skep.client.consume.consume_options import ConsumeOptions, verdicts_on_leaving
+from skep.client.consume.async_lease_keeper import AsyncLeaseKeeper
+from skep.client.consume.async_poller import AsyncPoller
+from skep.client.consume.consume_options import ConsumeOptions
+from skep.client.consume.outcome import verdicts_on_exit
 from skep.errors import Invalid
 from skep.model.message import Message
 from skep.model.name import QUEUE_MODE
 from skep.model.operation import verdicts_on
 
 
-class AsyncLoop:
-    """The messages of a queue for a group, one at a time.
+class AsyncConsumer:
+    """Iterates over the messages of a queue for a group, one at a time.
 
     Usage::
 
-        async with AsyncLoop(client, "orders", group="billing") as messages:
-            async for message in messages:
+        async with AsyncConsumer(client, "orders", group="billing") as consumer:
+            async for message in consumer:
                 ...
 
-    A message is acknowledged when the loop comes back for the next one. If the loop's body
-    raises, the message has failed; if it is left with ``break``, the message is given back, and
-    so is what was not begun. The lease is renewed between two messages when a third of it has
-    passed: one message must not take longer than the lease lasts.
+    A message is acknowledged when the loop asks for the next one. If the loop body raises, the
+    message has failed. If the loop is left with ``break``, the current message and those not yet
+    started are released for redelivery. The lease is renewed between two messages when a third
+    of it has passed: the loop body must not take longer than the lease lasts.
     """
 
     def __init__(
@@ -46,7 +48,7 @@ class AsyncLoop:
         subscription_from: datetime | None = None,
         max_backoff: float = 30.0,
     ) -> None:
-        self.asked = ConsumeOptions(
+        self.options = ConsumeOptions(
             queue=queue,
             group=group,
             batch=batch,
@@ -58,14 +60,14 @@ class AsyncLoop:
             max_backoff=max_backoff,
         )
         self._client = client
-        self._fetcher = AsyncFetcher(client, self.asked)
+        self._poller = AsyncPoller(client, self.options)
         self._entered = False
         self._current: Message | None = None
-        self._left: deque[Message] = deque()
+        self._remaining: deque[Message] = deque()
         self._completed: set[int] = set()
-        """The partitions of the delivery of which something is acknowledged."""
-        self.hold: AsyncHold | None = None
-        """The delivery in hand."""
+        """The partitions of the delivery of which at least one message is acknowledged."""
+        self.keeper: AsyncLeaseKeeper | None = None
+        """The lease of the current delivery."""
 
     async def __aenter__(self) -> Self:
         self._entered = True
@@ -77,55 +79,56 @@ class AsyncLoop:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.leave(exc)
+        await self.release(exc)
 
     def __aiter__(self) -> Self:
         if not self._entered:
-            # Without it nobody would learn that the body of the loop has raised.
+            # Only `__aexit__` learns that the loop body raised.
             raise Invalid("consumer", "must be entered with `with` before it is iterated over")
         return self
 
     async def __anext__(self) -> Message:
-        await self.done()
+        await self.ack_current()
         while not self.has_next:
-            await self.take()
-        return self.begin()
+            await self.poll()
+        return self.start_next()
 
     @property
     def has_next(self) -> bool:
-        return bool(self._left)
+        """Whether a message of the current delivery is not started yet."""
+        return bool(self._remaining)
 
-    async def take(self) -> None:
+    async def poll(self) -> None:
         """Pop once."""
-        delivery = await self._fetcher.fetch()
+        delivery = await self._poller.poll()
         if delivery is not None:
-            self.hold = AsyncHold(self._client, delivery)
-            self._left.extend(delivery.messages)
+            self.keeper = AsyncLeaseKeeper(self._client, delivery)
+            self._remaining.extend(delivery.messages)
             self._completed.clear()
 
-    def begin(self) -> Message:
-        """Take the next message in hand."""
-        self._current = self._left.popleft()
+    def start_next(self) -> Message:
+        """Return the next message of the current delivery."""
+        self._current = self._remaining.popleft()
         return self._current
 
-    async def done(self) -> None:
-        """Acknowledge the message in hand, if there is one, and keep the rest."""
-        message, hold = self._current, self.hold
-        if message is None or hold is None:
+    async def ack_current(self) -> None:
+        """Acknowledge the current message, if there is one; renew the lease if that is due."""
+        message, keeper = self._current, self.keeper
+        if message is None or keeper is None:
             return
         self._current = None
-        await hold.settle(verdicts_on([message], "completed"))
+        await keeper.settle(verdicts_on([message], "completed"))
         self._completed.add(message.partition_number)
-        if self._left and hold.is_due:
-            await hold.renew()
-        if hold.lost:
-            self._left.clear()
+        if self._remaining and keeper.is_due:
+            await keeper.renew()
+        if keeper.lost:
+            self._remaining.clear()
 
-    async def leave(self, error: BaseException | None) -> None:
-        """Fail the message in hand if there is an error; give back what is left."""
-        hold, self.hold = self.hold, None
-        if hold is not None:
-            verdicts = verdicts_on_leaving(self._current, self._left, self._completed, error)
+    async def release(self, error: BaseException | None) -> None:
+        """Fail the current message if there is an error; release the rest for redelivery."""
+        keeper, self.keeper = self.keeper, None
+        if keeper is not None:
+            verdicts = verdicts_on_exit(self._current, self._remaining, self._completed, error)
             self._current = None
-            self._left.clear()
-            await hold.settle(verdicts)
+            self._remaining.clear()
+            await keeper.settle(verdicts)

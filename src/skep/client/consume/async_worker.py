@@ -1,7 +1,6 @@
-"""A consumer: pop, keep the lease, handle, acknowledge or fail, and stop without losing a thing."""
+"""Consume a queue with handlers, several deliveries at a time, until told to stop."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager
 from datetime import datetime
@@ -10,10 +9,11 @@ from types import TracebackType
 from typing import Self, TypeAlias, TypeVar
 
 from skep.client.async_client import AsyncClient
-from skep.client.consume.async_consumer import AsyncLoop
-from skep.client.consume.async_lease_keeper import AsyncFetcher, AsyncHold
-from skep.client.consume.consume_options import describe
-from skep.client.consume.stop_signal import Stopping
+from skep.client.consume.async_consumer import AsyncConsumer
+from skep.client.consume.async_lease_keeper import AsyncLeaseKeeper
+from skep.client.consume.async_poller import AsyncPoller
+from skep.client.consume.outcome import verdicts_on_failure
+from skep.client.consume.stop_signal import StopSignal
 from skep.errors import Invalid
 from skep.model.message import Delivery, Message
 from skep.model.name import QUEUE_MODE, check_count
@@ -25,41 +25,37 @@ Handler: TypeAlias = Callable[[Message], Awaitable[None]]
 BatchHandler: TypeAlias = Callable[[list[Message]], Awaitable[None]]
 H = TypeVar("H", bound=Handler)
 B = TypeVar("B", bound=BatchHandler)
-_Work: TypeAlias = Callable[[AsyncHold, list[Verdict]], Awaitable[None]]
-
-_log = logging.getLogger("skep.consumer")
+_Work: TypeAlias = Callable[[AsyncLeaseKeeper, list[Verdict]], Awaitable[None]]
 
 
-class AsyncConsumer:
-    """Consumes a queue for a group, in one of three ways.
-
-    One message at a time, in a loop::
-
-        async with AsyncConsumer(client, "orders", group="billing") as consumer:
-            async for message in consumer:
-                ...
-
-    A message is acknowledged when the loop comes back for the next one. If the loop's body
-    raises, the message has failed; if it is left with ``break``, it is given back.
+class AsyncWorker:
+    """Consumes a queue for a group, with a handler or in a loop, until it is stopped.
 
     With a handler, ``concurrency`` deliveries at a time::
 
-        consumer = AsyncConsumer(client, "orders", group="billing", concurrency=10)
+        worker = AsyncWorker(client, "orders", group="billing", concurrency=10)
 
-        @consumer.handler
+        @worker.handler
         async def handle(message: Message) -> None: ...
 
-        await consumer.run()
+        await worker.run()
 
-    Or with a handler of whole deliveries, see ``batch_handler`` and ``run_batches``.
+    With a handler of whole deliveries: see ``batch_handler`` and ``run_batches``.
 
-    While messages are handled their lease is renewed, each time a third of it has passed. If it
-    is lost all the same, because the server was away for too long, the messages are not
-    acknowledged and come again, perhaps elsewhere: ``holds`` tells a handler that wants to know.
+    In a loop, one message at a time, as ``AsyncConsumer`` does::
 
-    ``stop`` ends all three: what was begun is finished, what was not is given back. With
-    ``install_signal_handlers`` SIGTERM and SIGINT call it. A server that cannot be reached is
-    waited for, with pauses of up to ``max_backoff`` seconds.
+        async with AsyncWorker(client, "orders", group="billing") as worker:
+            async for message in worker:
+                ...
+
+    While messages are handled, their lease is renewed each time a third of it has passed. If the
+    lease is lost nevertheless, because the server was unavailable for too long, the messages are
+    not acknowledged and are redelivered, perhaps to another consumer: a handler can check with
+    ``holds``.
+
+    ``stop`` ends all three: messages that are being handled are finished, all others are released
+    for redelivery. With ``install_signal_handlers``, SIGTERM and SIGINT call it. While the server
+    is unavailable the worker retries, with delays of up to ``max_backoff`` seconds.
     """
 
     def __init__(
@@ -79,7 +75,7 @@ class AsyncConsumer:
         install_signal_handlers: bool = False,
     ) -> None:
         self._client = client
-        self._messages = AsyncLoop(
+        self._consumer = AsyncConsumer(
             client,
             queue,
             group=group,
@@ -93,27 +89,28 @@ class AsyncConsumer:
         )
         self._concurrency = check_count("concurrency", concurrency, least=1, most=MAX_CONCURRENCY)
         self._install_signal_handlers = install_signal_handlers
-        self._stopping = Stopping()
+        self._stopping = StopSignal()
         self._stack = ExitStack()
-        self._keeping: asyncio.Task[None] | None = None
-        self._holds: set[AsyncHold] = set()
+        self._renewal: asyncio.Task[None] | None = None
+        self._keepers: set[AsyncLeaseKeeper] = set()
         self._work: _Work | None = None
 
     def stop(self) -> None:
-        """Finish what was begun, give back what was not, and end."""
+        """Finish the messages that are being handled, release all others, and end."""
         self._stopping.stop()
 
     def holds(self, message: Message) -> bool:
-        """Whether the lease of a message that is being handled still lives, as far as is known."""
-        current = self._messages.hold
-        return any(hold.has(message) for hold in (*self._holds, *([current] if current else [])))
+        """Whether the lease of a message that is being handled is not known to be lost."""
+        current = self._consumer.keeper
+        keepers = (*self._keepers, *([current] if current else []))
+        return any(keeper.holds(message) for keeper in keepers)
 
-    # One at a time.
+    # In a loop.
 
     async def __aenter__(self) -> Self:
         if self._install_signal_handlers:
             self._stack.enter_context(self._stopping.on_signals())
-        await self._messages.__aenter__()
+        await self._consumer.__aenter__()
         return self
 
     async def __aexit__(
@@ -123,150 +120,150 @@ class AsyncConsumer:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            await self._messages.leave(exc)
+            await self._consumer.release(exc)
         finally:
-            self._keep(None)
+            self._renew(None)
             self._stack.close()
 
     def __aiter__(self) -> Self:
-        self._messages.__aiter__()
+        self._consumer.__aiter__()
         return self
 
     async def __anext__(self) -> Message:
-        messages = self._messages
-        await messages.done()
-        while not self._stopping and not messages.has_next:
-            self._keep(None)
-            await self._stopping.unless(messages.take())
-            self._keep(messages.hold)
+        consumer = self._consumer
+        await consumer.ack_current()
+        while not self._stopping and not consumer.has_next:
+            self._renew(None)
+            await self._stopping.interrupts(consumer.poll())
+            self._renew(consumer.keeper)
         if self._stopping:
-            await messages.leave(None)
+            await consumer.release(None)
             raise StopAsyncIteration
-        return messages.begin()
+        return consumer.start_next()
 
-    def _keep(self, hold: AsyncHold | None) -> None:
-        """Renew this lease from now on, and no other."""
-        if self._keeping is not None:
-            self._keeping.cancel()
-        self._keeping = asyncio.create_task(_renew(hold)) if hold else None
+    def _renew(self, keeper: AsyncLeaseKeeper | None) -> None:
+        """Renew this lease in the background from now on, and no other."""
+        if self._renewal is not None:
+            self._renewal.cancel()
+        self._renewal = asyncio.create_task(_renew_forever(keeper)) if keeper else None
 
     # With a handler.
 
     def handler(self, function: H) -> H:
-        """Let ``run`` call this for every message, one after the other within a delivery.
+        """Register the function that ``run`` calls for each message of a delivery, in order.
 
-        If it raises, the message has failed: among others that succeed it becomes a dead
-        letter, and if all of the delivery fails it comes again later.
+        If it raises, the message has failed: if all messages of the delivery fail they are
+        retried later; if only some do, those become dead letters.
         """
-        self._work = self._each(function)
+        self._work = self._per_message(function)
         return function
 
     def batch_handler(self, function: B) -> B:
-        """Let ``run`` call this for every delivery; if it raises all of it comes again later."""
-        self._work = self._whole(function)
+        """Register the function that ``run`` calls with all messages of a delivery.
+
+        If it raises, the whole delivery is retried later.
+        """
+        self._work = self._per_delivery(function)
         return function
 
     async def run(self, handler: Handler | None = None) -> None:
         """Handle messages until ``stop`` is called.
 
-        What became of the messages of a delivery is reported when all of it is handled. An
-        error of the server that will not pass, such as ``Forbidden``, ends it too, and is raised.
+        The messages of a delivery are settled when all of them are handled. An error of the
+        server that is not temporary, such as ``Forbidden``, ends the run and is raised.
         """
         if handler is not None:
             self.handler(handler)
         if self._work is None:
-            raise Invalid("handler", "must be given, here or with @consumer.handler")
+            raise Invalid("handler", "must be given, here or with @worker.handler")
         with ExitStack() as stack:
             if self._install_signal_handlers:
                 stack.enter_context(self._stopping.on_signals())
             await self._run(self._work)
 
     async def run_batches(self, handler: BatchHandler) -> None:
-        """As ``run``, with a handler that takes all messages of a delivery at once."""
+        """Like ``run``, with a handler that takes all messages of a delivery at once."""
         self.batch_handler(handler)
         await self.run()
 
     async def _run(self, work: _Work) -> None:
-        workers = [asyncio.create_task(self._consume(work)) for _ in range(self._concurrency)]
+        tasks = [asyncio.create_task(self._consume(work)) for _ in range(self._concurrency)]
         try:
-            # If one fails the others come to their end in order.
-            await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
+            # If one fails, the others still finish their messages.
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
             self.stop()
-            await asyncio.wait(workers)
+            await asyncio.wait(tasks)
         finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.wait(workers)
-        for worker in workers:
-            worker.result()
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        for task in tasks:
+            task.result()
 
     async def _consume(self, work: _Work) -> None:
-        fetcher = AsyncFetcher(self._client, self._messages.asked)
+        poller = AsyncPoller(self._client, self._consumer.options)
         while not self._stopping:
-            delivery = await self._stopping.unless(fetcher.fetch())
+            delivery = await self._stopping.interrupts(poller.poll())
             if delivery is not None:
                 await self._handle(delivery, work)
 
     async def _handle(self, delivery: Delivery, work: _Work) -> None:
-        hold = AsyncHold(self._client, delivery)
+        keeper = AsyncLeaseKeeper(self._client, delivery)
         verdicts: list[Verdict] = []
-        self._holds.add(hold)
-        async with _kept(hold):
+        self._keepers.add(keeper)
+        async with _renewed(keeper):
             try:
-                await work(hold, verdicts)
+                await work(keeper, verdicts)
             finally:
-                self._holds.discard(hold)
-                rest = delivery.messages[len(verdicts) :]
-                await hold.settle(verdicts + (verdicts_on(rest, "retry") if rest else []))
+                self._keepers.discard(keeper)
+                unhandled = delivery.messages[len(verdicts) :]
+                released = verdicts_on(unhandled, "retry") if unhandled else []
+                await keeper.settle(verdicts + released)
 
-    def _each(self, handler: Handler) -> _Work:
+    def _per_message(self, handler: Handler) -> _Work:
         _check_handler(handler)
 
-        async def work(hold: AsyncHold, verdicts: list[Verdict]) -> None:
-            for message in hold.delivery.messages:
-                if self._stopping or hold.lost:
+        async def work(keeper: AsyncLeaseKeeper, verdicts: list[Verdict]) -> None:
+            for message in keeper.delivery.messages:
+                if self._stopping or keeper.lost:
                     return
-                verdicts += await _judge([message], handler(message))
+                verdicts += await _outcome([message], handler(message))
 
         return work
 
-    def _whole(self, handler: BatchHandler) -> _Work:
+    def _per_delivery(self, handler: BatchHandler) -> _Work:
         _check_handler(handler)
 
-        async def work(hold: AsyncHold, verdicts: list[Verdict]) -> None:
+        async def work(keeper: AsyncLeaseKeeper, verdicts: list[Verdict]) -> None:
             if not self._stopping:
-                messages = hold.delivery.messages
-                verdicts += await _judge(messages, handler(messages))
+                messages = keeper.delivery.messages
+                verdicts += await _outcome(messages, handler(messages))
 
         return work
 
 
-async def _judge(messages: list[Message], handling: Awaitable[None]) -> list[Verdict]:
-    """What to report of messages after they were handled."""
+async def _outcome(messages: list[Message], handling: Awaitable[None]) -> list[Verdict]:
     try:
         await handling
     except Exception as error:
-        first = messages[0]
-        place = f"{first.queue}/{first.partition} offset {first.offset}"
-        _log.exception("%d messages, from %s on, have failed", len(messages), place)
-        return verdicts_on(messages, "failed", describe(error))
+        return verdicts_on_failure(messages, error)
     return verdicts_on(messages, "completed")
 
 
 @asynccontextmanager
-async def _kept(hold: AsyncHold) -> AsyncIterator[None]:
-    """The lease is renewed until this is left."""
-    renewing = asyncio.create_task(_renew(hold))
+async def _renewed(keeper: AsyncLeaseKeeper) -> AsyncIterator[None]:
+    """Renew the lease in the background until the context is left."""
+    renewal = asyncio.create_task(_renew_forever(keeper))
     try:
         yield
     finally:
-        renewing.cancel()
+        renewal.cancel()
 
 
-async def _renew(hold: AsyncHold) -> None:
-    while not hold.lost:
-        await asyncio.sleep(hold.renew_after)
-        await hold.renew()
+async def _renew_forever(keeper: AsyncLeaseKeeper) -> None:
+    while not keeper.lost:
+        await asyncio.sleep(keeper.renew_after)
+        await keeper.renew()
 
 
 def _check_handler(handler: object) -> None:

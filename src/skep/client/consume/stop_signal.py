@@ -1,4 +1,4 @@
-"""Ending in order: a wish to stop, and what is interrupted by it."""
+"""A request to stop, from code or from a signal of the operating system."""
 
 import asyncio
 import signal
@@ -10,37 +10,40 @@ T = TypeVar("T")
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-class Stopping:
+class StopSignal:
+    """True once a stop was requested."""
+
     def __init__(self) -> None:
-        self._wish = asyncio.Event()
+        self._requested = asyncio.Event()
 
     def __bool__(self) -> bool:
-        return self._wish.is_set()
+        return self._requested.is_set()
 
     def stop(self) -> None:
-        self._wish.set()
+        """Request a stop."""
+        self._requested.set()
 
-    async def unless(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """The result of some work; None if it was interrupted."""
+    async def interrupts(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """Await ``work``; cancel it and return None if a stop is requested first."""
         task = asyncio.create_task(work)
-        wish = asyncio.create_task(self._wish.wait())
+        requested = asyncio.create_task(self._requested.wait())
         try:
-            await asyncio.wait((task, wish), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((task, requested), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            # Also if who waits here is cancelled; what is done already stays done.
-            wish.cancel()
+            # Also if the caller is cancelled. A task that is done keeps its result.
+            requested.cancel()
             task.cancel()
         await asyncio.wait([task])
         return None if task.cancelled() else task.result()
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Stop at SIGTERM and SIGINT. The second one has the effect it would have anyway."""
+        """Stop at the first SIGTERM or SIGINT; the second has its previous effect."""
         loop = asyncio.get_running_loop()
-        before = {number: signal.getsignal(number) for number in SIGNALS}
+        previous = {number: signal.getsignal(number) for number in SIGNALS}
 
         def restore() -> None:
-            for number, handler in before.items():
+            for number, handler in previous.items():
                 if loop.remove_signal_handler(number):
                     signal.signal(number, handler)
 

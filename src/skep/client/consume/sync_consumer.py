@@ -1,4 +1,4 @@
-"""The messages of a queue, one at a time.
+"""Consume a queue message by message, in a loop.
 
 Generated from ``async_consumer.py``: change that, then ``make sync``.
 """
@@ -8,8 +8,10 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
-from skep.client.consume.consume_options import ConsumeOptions, verdicts_on_leaving
-from skep.client.consume.sync_lease_keeper import Fetcher, Hold
+from skep.client.consume.consume_options import ConsumeOptions
+from skep.client.consume.outcome import verdicts_on_exit
+from skep.client.consume.sync_lease_keeper import LeaseKeeper
+from skep.client.consume.sync_poller import Poller
 from skep.client.sync_client import Client
 from skep.errors import Invalid
 from skep.model.message import Message
@@ -18,18 +20,18 @@ from skep.model.operation import verdicts_on
 
 
 class Consumer:
-    """The messages of a queue for a group, one at a time.
+    """Iterates over the messages of a queue for a group, one at a time.
 
     Usage::
 
-        with Consumer(client, "orders", group="billing") as messages:
-            for message in messages:
+        with Consumer(client, "orders", group="billing") as consumer:
+            for message in consumer:
                 ...
 
-    A message is acknowledged when the loop comes back for the next one. If the loop's body
-    raises, the message has failed; if it is left with ``break``, the message is given back, and
-    so is what was not begun. The lease is renewed between two messages when a third of it has
-    passed: one message must not take longer than the lease lasts.
+    A message is acknowledged when the loop asks for the next one. If the loop body raises, the
+    message has failed. If the loop is left with ``break``, the current message and those not yet
+    started are released for redelivery. The lease is renewed between two messages when a third
+    of it has passed: the loop body must not take longer than the lease lasts.
     """
 
     def __init__(
@@ -46,7 +48,7 @@ class Consumer:
         subscription_from: datetime | None = None,
         max_backoff: float = 30.0,
     ) -> None:
-        self.asked = ConsumeOptions(
+        self.options = ConsumeOptions(
             queue=queue,
             group=group,
             batch=batch,
@@ -58,14 +60,14 @@ class Consumer:
             max_backoff=max_backoff,
         )
         self._client = client
-        self._fetcher = Fetcher(client, self.asked)
+        self._poller = Poller(client, self.options)
         self._entered = False
         self._current: Message | None = None
-        self._left: deque[Message] = deque()
+        self._remaining: deque[Message] = deque()
         self._completed: set[int] = set()
-        """The partitions of the delivery of which something is acknowledged."""
-        self.hold: Hold | None = None
-        """The delivery in hand."""
+        """The partitions of the delivery of which at least one message is acknowledged."""
+        self.keeper: LeaseKeeper | None = None
+        """The lease of the current delivery."""
 
     def __enter__(self) -> Self:
         self._entered = True
@@ -77,55 +79,56 @@ class Consumer:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.leave(exc)
+        self.release(exc)
 
     def __iter__(self) -> Self:
         if not self._entered:
-            # Without it nobody would learn that the body of the loop has raised.
+            # Only `__exit__` learns that the loop body raised.
             raise Invalid("consumer", "must be entered with `with` before it is iterated over")
         return self
 
     def __next__(self) -> Message:
-        self.done()
+        self.ack_current()
         while not self.has_next:
-            self.take()
-        return self.begin()
+            self.poll()
+        return self.start_next()
 
     @property
     def has_next(self) -> bool:
-        return bool(self._left)
+        """Whether a message of the current delivery is not started yet."""
+        return bool(self._remaining)
 
-    def take(self) -> None:
+    def poll(self) -> None:
         """Pop once."""
-        delivery = self._fetcher.fetch()
+        delivery = self._poller.poll()
         if delivery is not None:
-            self.hold = Hold(self._client, delivery)
-            self._left.extend(delivery.messages)
+            self.keeper = LeaseKeeper(self._client, delivery)
+            self._remaining.extend(delivery.messages)
             self._completed.clear()
 
-    def begin(self) -> Message:
-        """Take the next message in hand."""
-        self._current = self._left.popleft()
+    def start_next(self) -> Message:
+        """Return the next message of the current delivery."""
+        self._current = self._remaining.popleft()
         return self._current
 
-    def done(self) -> None:
-        """Acknowledge the message in hand, if there is one, and keep the rest."""
-        message, hold = self._current, self.hold
-        if message is None or hold is None:
+    def ack_current(self) -> None:
+        """Acknowledge the current message, if there is one; renew the lease if that is due."""
+        message, keeper = self._current, self.keeper
+        if message is None or keeper is None:
             return
         self._current = None
-        hold.settle(verdicts_on([message], "completed"))
+        keeper.settle(verdicts_on([message], "completed"))
         self._completed.add(message.partition_number)
-        if self._left and hold.is_due:
-            hold.renew()
-        if hold.lost:
-            self._left.clear()
+        if self._remaining and keeper.is_due:
+            keeper.renew()
+        if keeper.lost:
+            self._remaining.clear()
 
-    def leave(self, error: BaseException | None) -> None:
-        """Fail the message in hand if there is an error; give back what is left."""
-        hold, self.hold = self.hold, None
-        if hold is not None:
-            verdicts = verdicts_on_leaving(self._current, self._left, self._completed, error)
+    def release(self, error: BaseException | None) -> None:
+        """Fail the current message if there is an error; release the rest for redelivery."""
+        keeper, self.keeper = self.keeper, None
+        if keeper is not None:
+            verdicts = verdicts_on_exit(self._current, self._remaining, self._completed, error)
             self._current = None
-            self._left.clear()
-            hold.settle(verdicts)
+            self._remaining.clear()
+            keeper.settle(verdicts)

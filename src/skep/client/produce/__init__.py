@@ -1,1 +1,1 @@
-"""Producing: many drafts in few requests, in order within a partition."""
+"""Producing: drafts are sent in batches, in order within a partition."""

@@ -1,13 +1,13 @@
-"""Pushing draft by draft, and sending many of them together.
+"""Push drafts one by one; they are sent in batches.
 
-How the order is kept: a queue has a few lanes. A partition always takes the same one, and a lane
-has one request under way at a time. So several requests can be under way, and what is pushed to a
-partition is stored in the order in which it was pushed.
+Order: a queue has a few send buffers. A partition always uses the same buffer, and a buffer has
+one request in flight at a time. So several requests can be in flight, and the drafts of a partition
+are stored in the order in which they were pushed.
 
-What a failure does: a request that fails, after the client has repeated it as often as it may,
-fails all its drafts. What was pushed behind them to the same partitions is not sent, because it
-would overtake them: it fails with ``Unavailable``, for nothing of it was written. What is pushed
-after that goes its way again, and the other partitions of the lane go theirs all the time.
+Failure: a request that fails after all retries of the client fails all its drafts. Drafts that were
+pushed after them to the same partitions are not sent, because they would overtake them: they fail
+with ``Unavailable``, because nothing of them was written. Later pushes are sent again, and other
+partitions of the buffer are not affected.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from skep.client.async_client import AsyncClient
-from skep.client.produce.send_buffer import Accepted, Bounds, Room, SendBuffer
+from skep.client.produce.send_buffer import Accepted, Bounds, SendBuffer, Slots
 from skep.errors import Closed, Invalid, Unavailable
 from skep.model.message import Draft, Receipt
 from skep.model.name import check_id, check_name, check_transaction_id
@@ -25,12 +25,12 @@ from skep.wire.message.push import check_draft
 
 _log = logging.getLogger("skep.producer")
 
-LANES = 4
-"""Requests that can be under way for one queue. More of them make smaller batches."""
+BUFFERS = 4
+"""Requests that can be in flight for one queue. More buffers make smaller batches."""
 
 
 class AsyncProducer:
-    """Sends what is pushed in batches, and never more than it may hold at a time.
+    """Sends drafts in batches, with backpressure.
 
     Usage::
 
@@ -38,9 +38,9 @@ class AsyncProducer:
             for order in orders:
                 await producer.push("orders", Draft.json(order, order["customer"]))
 
-    A batch goes when it has ``max_batch`` drafts or ``max_bytes`` of payload, or when its first
-    draft has waited for ``linger`` seconds. At most ``max_pending`` drafts are accepted and not
-    yet stored; then ``push`` waits.
+    A batch is sent when it has ``max_batch`` drafts or ``max_bytes`` of payload, or when its first
+    draft has waited for ``linger`` seconds. While ``max_pending`` drafts are accepted and not yet
+    stored, ``push`` waits.
     """
 
     def __init__(
@@ -53,13 +53,16 @@ class AsyncProducer:
         max_pending: int = 10_000,
     ) -> None:
         if min(max_batch, max_bytes, max_pending) < 1 or linger < 0:
-            raise Invalid("producer", "its bounds must be at least 1, and linger at least 0")
+            raise Invalid(
+                "producer",
+                "limits must be at least 1, and linger at least 0",
+            )
         self._client = client
         self._bounds = Bounds(linger=linger, max_batch=max_batch, max_bytes=max_bytes)
-        self._room = Room(max_pending)
-        self._lanes: dict[tuple[str, int], SendBuffer] = {}
+        self._slots = Slots(max_pending)
+        self._buffers: dict[tuple[str, int], SendBuffer] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._entering: set[_Entering] = set()
+        self._blocked: set[_BlockedPush] = set()
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -74,25 +77,25 @@ class AsyncProducer:
         await self.close()
 
     async def push(self, queue: str, draft: Draft) -> asyncio.Future[Receipt]:
-        """Accept a draft, and give a future that has its receipt as soon as it is stored.
+        """Accept a draft; return a future of its receipt, which is done when the draft is stored.
 
-        It waits while there is no room. If the draft cannot be stored its future has the
-        error, which is logged, too, once for all drafts that it befell.
+        Waits while ``max_pending`` drafts are not stored. If the draft cannot be stored, the future
+        raises the error, which is also logged, once for all drafts of the request.
         """
         if self._closed:
             raise Closed
         _check(queue, draft)
-        number = _lane_of(queue, draft.partition)
-        if not self._room.try_take():
-            await self._enter(queue, draft)
-        return self._lane(queue, number).accept(draft)
+        number = _buffer_of(queue, draft.partition)
+        if not self._slots.try_acquire():
+            await self._wait_for_slot(queue, draft)
+        return self._buffer(queue, number).accept(draft)
 
     async def flush(self) -> None:
-        """Send what was accepted so far, and wait until all of it is stored or has failed."""
-        await asyncio.gather(*(lane.flush() for lane in list(self._lanes.values())))
+        """Send all accepted drafts, and wait until they are stored or have failed."""
+        await asyncio.gather(*(buffer.flush() for buffer in list(self._buffers.values())))
 
     async def close(self) -> None:
-        """Take nothing more, and flush."""
+        """Reject further drafts, and flush."""
         self._closed = True
         try:
             await self.flush()
@@ -102,83 +105,84 @@ class AsyncProducer:
             for task in self._tasks:
                 task.cancel()
 
-    async def _enter(self, queue: str, draft: Draft) -> None:
-        """Wait for room, unless what is pushed before it to the same partition fails."""
-        entering = _Entering(queue, draft.partition)
-        self._entering.add(entering)
+    async def _wait_for_slot(self, queue: str, draft: Draft) -> None:
+        """Wait for a slot; raise if an earlier push to the same partition fails meanwhile."""
+        push = _BlockedPush(queue, draft.partition)
+        self._blocked.add(push)
         try:
-            await self._room.take()
+            await self._slots.acquire()
         finally:
-            self._entering.discard(entering)
-        if self._closed or entering.error:
-            self._room.give(1)
-            raise _not_sent(draft, entering.error) if entering.error else Closed
+            self._blocked.discard(push)
+        if self._closed or push.error:
+            self._slots.release(1)
+            raise _not_sent(draft, push.error) if push.error else Closed
 
-    def _lane(self, queue: str, number: int) -> SendBuffer:
-        place = queue, number
-        lane = self._lanes.get(place)
-        if lane is None:
-            lane = self._lanes[place] = SendBuffer(queue, self._bounds)
-            task = asyncio.create_task(self._work(place, lane))
+    def _buffer(self, queue: str, number: int) -> SendBuffer:
+        key = queue, number
+        buffer = self._buffers.get(key)
+        if buffer is None:
+            buffer = self._buffers[key] = SendBuffer(queue, self._bounds)
+            task = asyncio.create_task(self._drain(key, buffer))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        return lane
+        return buffer
 
-    async def _work(self, place: tuple[str, int], lane: SendBuffer) -> None:
-        """Send what is in a lane until it is empty; then it is forgotten."""
+    async def _drain(self, key: tuple[str, int], buffer: SendBuffer) -> None:
+        """Send batches until the buffer is empty, and remove it."""
         batch: list[Accepted] = []
         try:
-            # The first draft comes into the lane before this task has its first turn.
-            while lane:
-                await lane.linger()
-                batch = lane.take()
-                await self._send(lane, batch)
+            # The first draft is accepted before this task first runs.
+            while buffer:
+                await buffer.linger()
+                batch = buffer.take()
+                await self._send(buffer, batch)
                 batch = []
         except asyncio.CancelledError:
-            batch += lane.take_all()
+            batch += buffer.take_all()
             for accepted in batch:
                 accepted.future.cancel()
-            self._finish(lane, len(batch))
+            self._finish(buffer, len(batch))
             raise
         finally:
-            del self._lanes[place]
+            del self._buffers[key]
 
-    async def _send(self, lane: SendBuffer, batch: list[Accepted]) -> None:
+    async def _send(self, buffer: SendBuffer, batch: list[Accepted]) -> None:
+        drafts = [accepted.draft for accepted in batch]
         try:
-            receipts = await self._client.push(lane.queue, [each.draft for each in batch])
+            receipts = await self._client.push(buffer.queue, drafts)
         except Exception as error:
-            self._fail(lane, batch, error)
+            self._fail(buffer, batch, error)
         else:
             for accepted, receipt in zip(batch, receipts, strict=True):
                 accepted.stored(receipt)
-        self._finish(lane, len(batch))
+        self._finish(buffer, len(batch))
 
-    def _fail(self, lane: SendBuffer, batch: list[Accepted], error: Exception) -> None:
+    def _fail(self, buffer: SendBuffer, batch: list[Accepted], error: Exception) -> None:
         for accepted in batch:
             accepted.failed(error)
-        behind = lane.take_behind(batch)
+        successors = buffer.take_successors(batch)
         _log.error(
-            "%d drafts for %r are not stored, and %d behind them were not sent: %s",
+            "push failed: queue=%s failed=%d not_sent=%d error=%s",
+            buffer.queue,
             len(batch),
-            lane.queue,
-            len(behind),
+            len(successors),
             error,
         )
-        for accepted in behind:
+        for accepted in successors:
             accepted.failed(_not_sent(accepted.draft, error))
-        self._finish(lane, len(behind))
-        failed = {accepted.draft.partition for accepted in batch}
-        for entering in self._entering:
-            if entering.queue == lane.queue and entering.partition in failed:
-                entering.error = error
+        self._finish(buffer, len(successors))
+        partitions = {accepted.draft.partition for accepted in batch}
+        for push in self._blocked:
+            if push.queue == buffer.queue and push.partition in partitions:
+                push.error = error
 
-    def _finish(self, lane: SendBuffer, count: int) -> None:
-        lane.finish(count)
-        self._room.give(count)
+    def _finish(self, buffer: SendBuffer, count: int) -> None:
+        buffer.finish(count)
+        self._slots.release(count)
 
 
-class _Entering:
-    """A push that waits for room."""
+class _BlockedPush:
+    """A push that waits for a slot; ``error`` is that of an earlier push to its partition."""
 
     def __init__(self, queue: str, partition: str) -> None:
         self.queue = queue
@@ -188,14 +192,14 @@ class _Entering:
 
 def _not_sent(draft: Draft, error: Exception) -> Unavailable:
     failed = Unavailable(
-        f"it was not sent, because a push before it to {draft.partition!r} failed: {error}"
+        f"not sent, because an earlier push to partition {draft.partition!r} failed: {error}"
     )
     failed.__cause__ = error
     return failed
 
 
 def _check(queue: str, draft: Draft) -> None:
-    """Refuse now what would later fail together with all drafts of its batch."""
+    """Reject a draft here that would make its whole batch fail."""
     check_draft("draft", draft)
     if not isinstance(queue, str) or not isinstance(draft.partition, str):
         check_name("queue", queue)
@@ -207,7 +211,7 @@ def _check(queue: str, draft: Draft) -> None:
 
 
 @lru_cache(maxsize=10_000)
-def _lane_of(queue: str, partition: str) -> int:
-    """The lane that a partition takes; its name is looked at only when it is new."""
+def _buffer_of(queue: str, partition: str) -> int:
+    """Return the number of a partition's buffer; its name is validated only the first time."""
     check_name("queue", queue)
-    return hash(check_name("draft.partition", partition)) % LANES
+    return hash(check_name("draft.partition", partition)) % BUFFERS

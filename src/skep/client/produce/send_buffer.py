@@ -1,4 +1,4 @@
-"""One lane of a producer: what goes one after the other."""
+"""One ordered buffer of a producer: drafts of one queue, sent one batch after the other."""
 
 import asyncio
 from collections import deque
@@ -19,31 +19,34 @@ class Bounds:
     max_bytes: int
 
 
-class Room:
-    """Places for drafts. Who waits for one gets it before who comes later."""
+class Slots:
+    """A fair semaphore for pending drafts: waiters get slots in the order in which they came."""
 
-    def __init__(self, places: int) -> None:
-        self._free = places
+    def __init__(self, count: int) -> None:
+        self._free = count
         self._waiters: deque[asyncio.Future[None]] = deque()
 
-    def try_take(self) -> bool:
+    def try_acquire(self) -> bool:
+        """Take a slot if one is free and no other caller waits; return whether it did."""
         if not self._free or self._waiters:
             return False
         self._free -= 1
         return True
 
-    async def take(self) -> None:
+    async def acquire(self) -> None:
+        """Wait for a slot."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:
             await waiter
         except asyncio.CancelledError:
             if not waiter.cancelled():
-                self.give(1)
+                self.release(1)
             raise
 
-    def give(self, places: int) -> None:
-        self._free += places
+    def release(self, count: int) -> None:
+        """Return slots, and wake waiters for them."""
+        self._free += count
         while self._free and self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
@@ -52,7 +55,7 @@ class Room:
 
 
 class Accepted(msgspec.Struct, frozen=True, gc=False):
-    """A draft in a lane, and who waits for its receipt."""
+    """A draft in a buffer, and the future of its receipt."""
 
     draft: Draft
     future: asyncio.Future[Receipt]
@@ -64,7 +67,7 @@ class Accepted(msgspec.Struct, frozen=True, gc=False):
     def failed(self, error: Exception) -> None:
         if not self.future.done():
             self.future.set_exception(error)
-            # Looked at, as far as asyncio is concerned: it would log each of them with its trace.
+            # Mark it as retrieved: otherwise asyncio logs each unretrieved one with its traceback.
             self.future.exception()
 
 
@@ -78,35 +81,36 @@ class SendBuffer:
         self._waiting: deque[Accepted] = deque()
         self._bytes = 0
         self._since = 0.0
-        """When the first of those that wait came."""
-        self._accepted = self._finished = self._hurry_to = 0
-        self._hurry = asyncio.Event()
+        """When the first waiting draft was accepted."""
+        self._accepted = self._finished = self._flush_to = 0
+        self._flush_requested = asyncio.Event()
         self._flushes: list[tuple[int, asyncio.Future[None]]] = []
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def accept(self, draft: Draft) -> asyncio.Future[Receipt]:
+        """Append a draft; return the future of its receipt."""
         future: asyncio.Future[Receipt] = self._loop.create_future()
         if not self._waiting:
             self._since = self._loop.time()
         self._accepted += 1
-        self._keep(Accepted(draft, future))
+        self._append(Accepted(draft, future))
         if self._is_full():
-            self._hurry.set()
+            self._flush_requested.set()
         return future
 
     async def linger(self) -> None:
-        """Wait until a batch is worth sending."""
-        if self._is_full() or self._finished < self._hurry_to:
+        """Wait until a batch is full, a flush is requested, or the linger time is over."""
+        if self._is_full() or self._finished < self._flush_to:
             return
-        self._hurry.clear()
+        self._flush_requested.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout_at(self._since + self._bounds.linger):
-                await self._hurry.wait()
+                await self._flush_requested.wait()
 
     def take(self) -> list[Accepted]:
-        """The next batch: as much as fits, and at least one."""
+        """Remove and return the next batch: as many drafts as fit, at least one."""
         batch = [self._next()]
         size = len(batch[0].draft.payload)
         while self._waiting and len(batch) < self._bounds.max_batch:
@@ -116,35 +120,36 @@ class SendBuffer:
             batch.append(self._next())
         return batch
 
-    def take_behind(self, batch: list[Accepted]) -> list[Accepted]:
-        """What waits behind a batch in one of its partitions."""
-        partitions = {each.draft.partition for each in batch}
+    def take_successors(self, batch: list[Accepted]) -> list[Accepted]:
+        """Remove and return the waiting drafts of the partitions of a batch."""
+        partitions = {accepted.draft.partition for accepted in batch}
         waiting = self.take_all()
-        for each in waiting:
-            if each.draft.partition not in partitions:
-                self._keep(each)
-        return [each for each in waiting if each.draft.partition in partitions]
+        for accepted in waiting:
+            if accepted.draft.partition not in partitions:
+                self._append(accepted)
+        return [accepted for accepted in waiting if accepted.draft.partition in partitions]
 
     def take_all(self) -> list[Accepted]:
-        rest = list(self._waiting)
+        """Remove and return all waiting drafts."""
+        waiting = list(self._waiting)
         self._waiting.clear()
         self._bytes = 0
-        return rest
+        return waiting
 
     def finish(self, count: int) -> None:
-        """So many drafts are stored or have failed."""
+        """Note that ``count`` drafts are stored or have failed; end the flushes they complete."""
         self._finished += count
-        for place, done in self._flushes:
-            if place <= self._finished and not done.done():
+        for accepted, done in self._flushes:
+            if accepted <= self._finished and not done.done():
                 done.set_result(None)
-        self._flushes = [each for each in self._flushes if not each[1].done()]
+        self._flushes = [flush for flush in self._flushes if not flush[1].done()]
 
     async def flush(self) -> None:
-        """Send without lingering what is here now, and wait until it is finished."""
+        """Send the waiting drafts now, and wait until they are stored or have failed."""
         if self._finished >= self._accepted:
             return
-        self._hurry_to = self._accepted
-        self._hurry.set()
+        self._flush_to = self._accepted
+        self._flush_requested.set()
         done = self._loop.create_future()
         self._flushes.append((self._accepted, done))
         await done
@@ -153,7 +158,7 @@ class SendBuffer:
         bounds = self._bounds
         return len(self._waiting) >= bounds.max_batch or self._bytes >= bounds.max_bytes
 
-    def _keep(self, accepted: Accepted) -> None:
+    def _append(self, accepted: Accepted) -> None:
         self._waiting.append(accepted)
         self._bytes += len(accepted.draft.payload)
 

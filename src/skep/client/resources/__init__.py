@@ -1,1 +1,1 @@
-"""Queues, groups, messages and so on: the same methods as in the broker."""
+"""Administration of a server: the same methods as in the broker, one resource per noun."""

@@ -1,4 +1,4 @@
-"""Dead letters on a server: looking at them, sending them back, throwing them away.
+"""Dead letters on a server: list, replay, delete.
 
 The source of ``sync_dead_letters.py``, which ``make sync`` writes.
 """
@@ -23,8 +23,8 @@ from skep.wire.message.dead_letter import (
 )
 
 
-class AsyncDeadLetters:
-    """What ``Broker.dead_letters`` has, over HTTP."""
+class AsyncDeadLettersResource:
+    """The methods of ``Broker.dead_letters``, over HTTP."""
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
@@ -38,33 +38,33 @@ class AsyncDeadLetters:
         from_: datetime | None = None,
         to: datetime | None = None,
     ) -> int:
-        """How many there are, with the filter of ``list``."""
-        found = await self._page(queue, group, partition, from_, to, None, 1)
-        return found.total
+        """Return the number of dead letters, with the filters of ``list``."""
+        page = await self._page(queue, group, partition, from_, to, None, 1)
+        return page.total
 
     async def get(self, queue: str, number: int) -> FailedMessage:
-        """One dead letter by its number."""
+        """Return a dead letter by its number."""
         check_count("number", number, most=MAX_NUMBER)
         request = read(paths.dead_letter(check_name("queue", queue), number))
         answer = await self._connection.send(request)
         return to_failed_message(answer.decode(WireDeadLetter))
 
     async def replay(self, queue: str, numbers: Sequence[int]) -> Sequence[Receipt]:
-        """Put dead letters back at the end of their partitions, for every group of the queue.
+        """Push dead letters again, at the end of their partitions, for every group of the queue.
 
-        Each leaves the dead letters in the same change in which it enters the queue, under
-        the transaction id that it had. The first that does not exist stops the rest.
+        Each is removed from the dead letters and appended in one change, with its transaction
+        id. The first number that does not exist ends the call.
         """
         receipts: list[Receipt] = []
-        for some in steps(numbers):
-            replayed = await self._replay(queue, DeadLetterSelection(numbers=some))
+        for chunk in steps(numbers):
+            replayed = await self._replay(queue, DeadLetterSelection(numbers=chunk))
             receipts += map(to_receipt, replayed.messages)
         return receipts
 
     async def replay_all(
         self, queue: str, *, group: str | None = None, partition: str | None = None
     ) -> int:
-        """Send back every dead letter there is now, oldest first; return how many."""
+        """Replay all current dead letters, oldest first; return how many."""
         choice = DeadLetterSelection(
             consumer_group=check_label("group", group),
             partition=check_label("partition", partition),
@@ -74,16 +74,18 @@ class AsyncDeadLetters:
         return replayed.replayed
 
     async def delete(self, queue: str, numbers: Sequence[int]) -> None:
-        """Throw dead letters away, some hundred at a time: if one of these does not exist, none
-        of them is, and the rest is left."""
+        """Delete dead letters, in requests of a few hundred.
+
+        If a number does not exist, nothing of its request is deleted, and the call ends.
+        """
         path = paths.dead_letters(check_name("queue", queue))
-        for some in steps(numbers):
-            await self._connection.send(delete(path, numbers=",".join(map(str, some))))
+        for chunk in steps(numbers):
+            await self._connection.send(delete(path, numbers=",".join(map(str, chunk))))
 
     async def delete_all(
         self, queue: str, *, group: str | None = None, partition: str | None = None
     ) -> int:
-        """Throw away every dead letter there is now; return how many."""
+        """Delete all current dead letters; return how many."""
         request = delete(
             paths.dead_letters(check_name("queue", queue)),
             consumerGroup=check_label("group", group),
@@ -104,9 +106,9 @@ class AsyncDeadLetters:
         before: int | None = None,
         limit: int = 100,
     ) -> Sequence[FailedMessage]:
-        """Newest first. ``before`` is the number of the last one of the page before."""
-        found = await self._page(queue, group, partition, from_, to, before, limit)
-        return [to_failed_message(letter) for letter in found.messages]
+        """Return dead letters, newest first. ``before`` is the last number of the previous page."""
+        page = await self._page(queue, group, partition, from_, to, before, limit)
+        return [to_failed_message(letter) for letter in page.messages]
 
     async def _page(
         self,

@@ -1,4 +1,4 @@
-"""Groups on a server: where they are, and moving them.
+"""Consumer groups on a server: list, lag, seek, delete.
 
 The source of ``sync_groups.py``, which ``make sync`` writes.
 """
@@ -28,8 +28,8 @@ from skep.wire.admin.group import (
 )
 
 
-class AsyncGroups:
-    """What ``Broker.groups`` has, over HTTP."""
+class AsyncGroupsResource:
+    """The methods of ``Broker.groups``, over HTTP."""
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
@@ -39,7 +39,7 @@ class AsyncGroups:
     ) -> int:
         """Move a group's cursors to the ``beginning``, the ``end``, an offset or a datetime.
 
-        Returns in how many partitions. Leases end, acks beyond the cursor are forgotten.
+        Returns the number of partitions. Leases end, and acks beyond the cursor are discarded.
         """
         check_name("queue", queue)
         check_label("partition", partition)
@@ -47,28 +47,28 @@ class AsyncGroups:
         try:
             answer = await self._connection.send(post(path, from_target(to), repeatable=False))
         except Invalid as error:
-            # The wire has four fields for what is one argument here.
+            # The wire has four fields for this one argument.
             raise Invalid("to", error.reason) from None
         if partition is None:
             return answer.decode(Sought).partitions_updated
         return int(answer.decode(SoughtPartition).updated)
 
     async def restart(self, queue: str, group: str) -> int:
-        """Move a group back to where it started in a queue; return in how many partitions."""
+        """Move a group back to where it started in a queue; return the number of partitions."""
         check_name("queue", queue)
         path = paths.group_in_queue(check_name("group", group), queue)
         answer = await self._connection.send(delete(path, deleteMetadata=False))
         moved = answer.decode(DeletedGroup).deleted_partitions
         if not moved:
-            # Because there is no partition, or because there is no group?
+            # Either there is no partition, or no group: the latter raises here.
             await self._in_queue(queue, group, 0)
         return moved
 
     async def resubscribe(self, queue: str, group: str, start: datetime) -> int:
-        """Let a group start at an instant wherever it has not read anything yet.
+        """Let a group start at an instant in partitions that it has not read yet.
 
-        Returns in how many partitions that is so. Where it has read it goes on from its cursor,
-        and the record of its first contact with the queue stays as it is.
+        Returns the number of those partitions. In all others it continues from its cursor, and
+        the recorded start of its subscription does not change.
         """
         from_datetime("to", start)
         path = paths.subscription(check_name("group", group))
@@ -77,20 +77,20 @@ class AsyncGroups:
         return answer.decode(Resubscribed).partitions_updated
 
     async def lag(self, queue: str, group: str) -> Sequence[PartitionLag]:
-        """A group's place in each partition of a queue; a reader group has ``lanes`` instead."""
-        found: list[PartitionLag] = []
+        """Return the lag of a group in each partition; a reader group has ``lanes`` instead."""
+        lags: list[PartitionLag] = []
         while True:
-            some = (await self._in_queue(queue, group, len(found))).partitions
-            found += map(to_partition_lag, some)
-            if len(some) < PAGE:
-                return found
+            page = (await self._in_queue(queue, group, len(lags))).partitions
+            lags += map(to_partition_lag, page)
+            if len(page) < PAGE:
+                return lags
 
     async def lanes(self, queue: str, group: str) -> Sequence[LaneLag]:
         """The position of a reader group, such as a Spark stream, in each lane of a queue."""
         return [to_lane_lag(lane) for lane in (await self._in_queue(queue, group, 0)).lanes]
 
     async def delete(self, queue: str, group: str) -> None:
-        """Forget a group; the next pop under its name is a first contact again."""
+        """Delete a group; the next pop under its name subscribes again."""
         check_name("queue", queue)
         request = delete(paths.group_in_queue(check_name("group", group), queue))
         answer = await self._connection.send(request)
@@ -98,12 +98,12 @@ class AsyncGroups:
             raise GroupNotFound(queue, group)
 
     async def list(self, queue: str | None = None) -> Sequence[GroupLag]:
-        """Every group, of one queue or of all, and how far it is."""
+        """Return the lag of every group, of one queue or of all."""
         answer = await self._connection.send(read(paths.GROUPS))
         lags = [to_group_lag(row) for row in answer.decode(list[GroupRow])]
         if queue is None:
             return lags
-        # If there is none: because there is no group, or because there is no queue?
+        # No group, or no queue? The latter raises here.
         await self._connection.send(read(paths.queue(check_name("queue", queue)), limit=1))
         return [lag for lag in lags if lag.queue == queue]
 

@@ -23,33 +23,33 @@ from skep.wire.message.message import (
 )
 
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-"""Without it the server shows the last hour."""
+"""Without a start, the server lists the last hour."""
 
 
-class AsyncMessages:
-    """What ``Broker.messages`` has, over HTTP."""
+class AsyncMessagesResource:
+    """The methods of ``Broker.messages``, over HTTP."""
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
 
     async def get(self, message_id: UUID) -> Message:
-        """One message by its id; ``MessageNotFound`` if it is not kept any more."""
+        """Return a message by its id; raise ``MessageNotFound`` if it was deleted."""
         return await self._get(_path(message_id))
 
     async def find(self, queue: str, partition: str, transaction_id: str) -> Message | None:
-        """The message with this transaction id, chosen by its producer or derived."""
+        """Return the message with this transaction id, chosen by its producer or derived."""
         check_transaction_id("transaction_id", transaction_id)
         check_name("partition", partition)
-        # The route wants the id of the partition, which any message of it knows.
+        # The route needs the id of the partition, which any of its messages has.
         page = await self.list(queue, partition=partition, limit=1)
         if not page.messages:
             return None
-        place = partition_id(page.messages[0].partition_number)
+        partition_uuid = partition_id(page.messages[0].partition_number)
         try:
-            found = await self._get(paths.message(place, transaction_id))
+            message = await self._get(paths.message(partition_uuid, transaction_id))
         except MessageNotFound:
             return None
-        return found if found.transaction_id == transaction_id else None
+        return message if message.transaction_id == transaction_id else None
 
     async def list(
         self,
@@ -59,10 +59,10 @@ class AsyncMessages:
         before: str | None = None,
         limit: int = 100,
     ) -> Page:
-        """Messages of a queue or of one partition, newest first, a page at a time.
+        """Return messages of a queue or of one partition, newest first, a page at a time.
 
-        ``before`` is the ``next`` of the page before. A page may be short although there is
-        another one.
+        ``before`` is the ``next`` of the previous page. A page may be short although it is not
+        the last one.
         """
         request = read(
             paths.MESSAGES,
@@ -73,20 +73,20 @@ class AsyncMessages:
             from_=BEGINNING,
         )
         answer = await self._connection.send(request)
-        found = answer.decode(WireMessages)
-        return Page([from_message(message) for message in found.messages], found.next)
+        page = answer.decode(WireMessages)
+        return Page([from_message(message) for message in page.messages], page.next)
 
     async def delete(self, message_id: UUID) -> None:
-        """Remove one message for good. Its offset stays empty, and its transaction id is free."""
+        """Delete one message. Its offset stays empty, and its transaction id can be used again."""
         await self._connection.send(delete(_path(message_id)))
 
     async def give_up(
         self, message_id: UUID, *, group: str | None = None, error: str = ""
     ) -> Sequence[str]:
-        """Make a message a dead letter before it is delivered, as ``Broker.giving_up`` does.
+        """Dead-letter a message before it is delivered.
 
-        For one group, or for all that have not read it; returns which. While a consumer holds
-        it, that is a ``Conflict``.
+        For one group, or for all groups that have not read it; returns their names. Raises
+        ``Conflict`` while the message is in flight.
         """
         body = GiveUpBody(consumer_group=check_label("group", group), error=error)
         path = paths.give_up(*_place(message_id))
@@ -103,6 +103,6 @@ def _path(message_id: UUID) -> str:
 
 
 def _place(message_id: UUID) -> tuple[UUID, str]:
-    """A message by its partition and its id, as the routes name it."""
+    """Return the partition id and the message id, as the routes need them."""
     number, _ = address_of(check_id("message_id", message_id))
     return partition_id(number), str(message_id)

@@ -1,4 +1,4 @@
-"""Runs of pipelines that a server knows.
+"""Pipeline runs that were reported to a server.
 
 The source of ``sync_pipelines.py``, which ``make sync`` writes.
 """
@@ -20,32 +20,32 @@ from skep.wire.admin.pipeline_run import (
 )
 
 
-class AsyncPipelines:
-    """What ``Broker.pipelines`` has, over HTTP."""
+class AsyncPipelinesResource:
+    """The methods of ``Broker.pipelines``, over HTTP."""
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
 
     async def put(self, run: PipelineRun) -> PipelineRun:
-        """Say how far a run is, or how it ended; when that is, the server says."""
+        """Report the progress or the end of a run; return it with the server's time."""
         check_run(run)
         answer = await self._connection.send(put(paths.pipeline(run.id), from_run(run)))
         return from_row(answer.decode(PipelineRow))
 
     async def get(self, identity: str) -> PipelineRun:
-        """What was last said of a run."""
+        """Return the last report of a run."""
         answer = await self._connection.send(read(paths.pipeline(check_name("id", identity))))
         return from_row(answer.decode(PipelineRow))
 
     async def list(self, *, limit: int = 100, offset: int = 0) -> Sequence[PipelineRun]:
-        """The runs of all machines, the newest first."""
+        """Return the runs of all machines, newest first."""
         request = read(paths.PIPELINES, limit=limit, offset=offset)
         answer = await self._connection.send(request)
         return [from_row(row) for row in answer.decode(PipelineRows).pipelines]
 
     async def delete(self, identity: str) -> None:
-        """Forget a run. One that is still running is back when it is next heard of."""
+        """Delete the record of a run. The next report of a run that is still active restores it."""
         request = delete(paths.pipeline(check_name("id", identity)))
         answer = await self._connection.send(request)
         if not answer.decode(DeletedPipeline).existed:
-            raise NotFound(f"there is no run {identity!r} of a pipeline")
+            raise NotFound(f"pipeline run {identity!r} does not exist")

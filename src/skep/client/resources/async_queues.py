@@ -1,4 +1,4 @@
-"""Queues on a server: configuring, listing, clearing and deleting them.
+"""Queues on a server: configure, list, clear, delete.
 
 The source of ``sync_queues.py``, which ``make sync`` writes.
 """
@@ -25,8 +25,8 @@ from skep.wire.stats.resource_answer import (
 )
 
 
-class AsyncQueues:
-    """What ``Broker.queues`` has, over HTTP."""
+class AsyncQueuesResource:
+    """The methods of ``Broker.queues``, over HTTP."""
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
@@ -34,64 +34,65 @@ class AsyncQueues:
     async def configure(
         self, queue: str, *, namespace: str | None = None, task: str | None = None, **options: Any
     ) -> Queue:
-        """Create a queue or replace its configuration; an option left out has its default.
+        """Create a queue or replace its configuration; omitted options get their defaults.
 
-        The options are those of ``QueueOptions``. The server gives a queue a partition
-        ``Default``, and the labels in its name if none are given.
+        The options are those of ``QueueOptions``. The server creates a partition ``Default``, and
+        derives the labels from the name if none are given.
         """
         body = from_configuration(queue, namespace, task, options)
         answer = await self._connection.send(post(paths.CONFIGURE, body, repeatable=False))
-        made = answer.decode(Configured)
+        configured = answer.decode(Configured)
         return to_queue(
-            identifier=made.queue_id,
-            name=made.queue,
-            namespace=made.namespace,
-            task=made.task,
-            created_at=made.created_at,
-            options=made.options,
+            identifier=configured.queue_id,
+            name=configured.queue,
+            namespace=configured.namespace,
+            task=configured.task,
+            created_at=configured.created_at,
+            options=configured.options,
         )
 
     async def get(self, queue: str) -> Queue:
-        """The configuration of a queue."""
+        """Return the configuration of a queue."""
         return to_described(await self._detail(queue, limit=1))
 
     async def stats(self, queue: str) -> QueueStats:
-        """A queue in numbers."""
+        """Return the counters of a queue."""
         return to_stats(await self._detail(queue, limit=1))
 
     async def summary(self, queue: str) -> QueueSummary:
-        """A queue, and what became of its messages, seen by all groups together."""
+        """Return a queue with its message counts by status, over all groups."""
         return to_summary(await self._detail(queue, limit=1))
 
     async def summaries(
         self, *, namespace: str | None = None, task: str | None = None
     ) -> Sequence[QueueSummary]:
-        """The same of all queues with these labels, by name."""
+        """Return the summaries of all queues with these labels, by name."""
         return [to_summary(row) for row in await self._rows(namespace, task)]
 
     async def partitions(self, queue: str) -> Sequence[PartitionStats]:
-        """The partitions of a queue, oldest first."""
-        return [to_partition_stats(each) for each in await self._partitions(queue)]
+        """Return the partitions of a queue, oldest first."""
+        return [to_partition_stats(detail) for detail in await self._partitions(queue)]
 
     async def partition_summaries(self, queue: str) -> Sequence[PartitionSummary]:
-        """The same with what became of the messages of each."""
-        return [to_partition_summary(queue, each) for each in await self._partitions(queue)]
+        """Return the partitions of a queue with their message counts by status."""
+        details = await self._partitions(queue)
+        return [to_partition_summary(queue, detail) for detail in details]
 
     async def removals(self, queue: str, *, limit: int = 100) -> Sequence[Removal]:
-        """The retention history of the last 90 days, newest first."""
+        """Return the retention history of the last 90 days, newest first."""
         request = read(paths.removals(check_name("queue", queue)), limit=limit)
         answer = await self._connection.send(request)
         return to_removals(answer.decode(Removals))
 
     async def clear(self, queue: str, *, partition: str | None = None) -> int:
-        """Remove all messages pushed so far; offsets and groups stay. Returns how many."""
+        """Delete all messages pushed so far; offsets and groups stay. Return how many."""
         check_label("partition", partition)
         request = delete(paths.clear(check_name("queue", queue)), partition=partition)
         answer = await self._connection.send(request)
         return answer.decode(Cleared).count
 
     async def delete(self, queue: str) -> None:
-        """Remove a queue with all its messages, groups, dead letters and traces."""
+        """Delete a queue with its messages, groups, dead letters and traces."""
         answer = await self._connection.send(delete(paths.queue(check_name("queue", queue))))
         if not answer.decode(DeletedQueue).existed:
             raise QueueNotFound(queue)
@@ -99,31 +100,31 @@ class AsyncQueues:
     async def list(
         self, *, namespace: str | None = None, task: str | None = None
     ) -> Sequence[Queue]:
-        """The queues with these labels, the highest priority first, then by name."""
-        found = [to_described(row) for row in await self._rows(namespace, task)]
-        return sorted(found, key=lambda queue: (-queue.options.priority, queue.name))
+        """Return the queues with these labels, the highest priority first, then by name."""
+        queues = [to_described(row) for row in await self._rows(namespace, task)]
+        return sorted(queues, key=lambda queue: (-queue.options.priority, queue.name))
 
     async def _rows(self, namespace: str | None, task: str | None) -> Sequence[QueueRow]:
         labels = {
             "namespace": check_label("namespace", namespace),
             "task": check_label("task", task),
         }
-        found: list[QueueRow] = []
+        rows: list[QueueRow] = []
         total = 1
-        while len(found) < total:
-            request = read(paths.QUEUES, **labels, limit=PAGE, offset=len(found))
-            some = (await self._connection.send(request)).decode(QueueRows)
-            found += some.queues
-            total = some.total if some.queues else 0
-        return found
+        while len(rows) < total:
+            request = read(paths.QUEUES, **labels, limit=PAGE, offset=len(rows))
+            page = (await self._connection.send(request)).decode(QueueRows)
+            rows += page.queues
+            total = page.total if page.queues else 0
+        return rows
 
     async def _partitions(self, queue: str) -> Sequence[PartitionDetail]:
-        found: list[PartitionDetail] = []
+        partitions: list[PartitionDetail] = []
         while True:
-            some = (await self._detail(queue, limit=PAGE, offset=len(found))).partitions
-            found += some
-            if len(some) < PAGE:
-                return found
+            page = (await self._detail(queue, limit=PAGE, offset=len(partitions))).partitions
+            partitions += page
+            if len(page) < PAGE:
+                return partitions
 
     async def _detail(self, queue: str, *, limit: int, offset: int = 0) -> QueueDetail:
         request = read(paths.queue(check_name("queue", queue)), limit=limit, offset=offset)

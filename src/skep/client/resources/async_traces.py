@@ -1,4 +1,4 @@
-"""Traces on a server: messages that share a trace id, and what was recorded about a message.
+"""Traces on a server: messages that share a trace id, and events of messages.
 
 The source of ``sync_traces.py``, which ``make sync`` writes.
 """
@@ -32,27 +32,27 @@ from skep.wire.message.trace import (
 from skep.wire.payload import to_wire
 
 _NAMES = 1000
-"""Names that the server gives at a time."""
+"""Names per page."""
 
 
-class AsyncTraces:
-    """What ``Broker.traces`` has, over HTTP."""
+class AsyncTracesResource:
+    """The methods of ``Broker.traces``, over HTTP."""
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
 
     async def messages(self, trace_id: UUID, *, limit: int = 1000) -> Sequence[Message]:
-        """The messages with a trace id, of all queues, in the order in which they were pushed."""
+        """Return the messages with a trace id, of all queues, in the order of their pushes."""
         return [message for message, _ in await self.statuses(trace_id, limit=limit)]
 
     async def statuses(
         self, trace_id: UUID, *, limit: int = 1000
     ) -> Sequence[tuple[Message, MessageStatus]]:
-        """The same, each with what became of it, seen by all groups together."""
+        """Return the messages with a trace id, each with its status over all groups."""
         request = read(paths.traced(check_id("trace_id", trace_id)), limit=limit)
         answer = await self._connection.send(request)
-        found = answer.decode(TracedMessages).messages
-        return [(from_message(message), message.status) for message in found]
+        messages = answer.decode(TracedMessages).messages
+        return [(from_message(message), message.status) for message in messages]
 
     async def record(
         self,
@@ -64,7 +64,7 @@ class AsyncTraces:
         group: str | None = None,
         worker: str | None = None,
     ) -> TraceEvent:
-        """Record an event of a message. The event lives as long as the message."""
+        """Record an event of a message. It is kept as long as the message."""
         if not isinstance(data, bytes):
             raise Invalid("data", f"must be bytes, not {type(data).__name__}")
         if isinstance(names, str):
@@ -97,7 +97,7 @@ class AsyncTraces:
         )
 
     async def events(self, message_id: UUID) -> Sequence[TraceEvent]:
-        """The events of a message, oldest first."""
+        """Return the events of a message, oldest first."""
         number, offset = address_of(check_id("message_id", message_id))
         path = paths.trace_events(partition_id(number), str(message_id))
         answer = await self._connection.send(read(path))
@@ -107,28 +107,30 @@ class AsyncTraces:
     async def named(
         self, name: str, *, before: int | None = None, limit: int = 100
     ) -> Sequence[TraceEvent]:
-        """The events that carry a name, newest first. ``before`` is the number of the last one
-        of the page before."""
-        found = await self.named_messages(name, before=before, limit=limit)
-        return [traced.event for traced in found]
+        """Return the events with a name, newest first.
+
+        ``before`` is the number of the last event of the previous page.
+        """
+        traced_messages = await self.named_messages(name, before=before, limit=limit)
+        return [traced.event for traced in traced_messages]
 
     async def named_messages(
         self, name: str, *, before: int | None = None, limit: int = 100
     ) -> Sequence[TracedMessage]:
-        """The same, each with the message that it is about."""
+        """Return the events with a name, each with its message."""
         path = paths.named_events(check_name("name", name))
         answer = await self._connection.send(read(path, before=before, limit=limit))
         return [to_traced_message(event) for event in answer.decode(NamedEvents).traces]
 
     async def names(self, *, after: str = "", limit: int = 100) -> Sequence[TraceName]:
-        """The names that events carry, in order, from behind ``after``."""
+        """Return the names of events in order, starting after ``after``."""
         check_text("after", after)
-        found: list[TraceName] = []
+        names: list[TraceName] = []
         for page in count():
             request = read(paths.TRACE_NAMES, limit=_NAMES, offset=page * _NAMES)
             answer = await self._connection.send(request)
             rows = answer.decode(NameRows).trace_names
-            found += (to_trace_name(row) for row in rows if row.trace_name > after)
-            if len(rows) < _NAMES or len(found) >= limit:
+            names += (to_trace_name(row) for row in rows if row.trace_name > after)
+            if len(rows) < _NAMES or len(names) >= limit:
                 break
-        return found[:limit]
+        return names[:limit]

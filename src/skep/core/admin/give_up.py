@@ -16,7 +16,7 @@ from skep.core.state.registry import Registry
 from skep.errors import Conflict, GroupNotFound, MessageNotFound
 from skep.model import ranges
 from skep.model.change import Applied, Change, ConsumerUpdate
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.name import Instant, Offset, check_label, check_text
 from skep.store.clock import Clock
 
@@ -108,7 +108,7 @@ def _passed(
     return group.update(partition, without(consumer, offset, now), expected=consumer.revision)
 
 
-def without(consumer: Consumer, offset: Offset, now: Instant) -> Consumer:
+def without(consumer: ConsumerState, offset: Offset, now: Instant) -> ConsumerState:
     """The state with one message done that no live lease holds.
 
     A live lease on others stays; one that has run out goes, as a late ack must find it gone. A

@@ -17,7 +17,7 @@ from skep.core.state.totals_updater import TotalsUpdater
 from skep.errors import Conflict, Invalid
 from skep.model.address import MAX_OFFSET
 from skep.model.change import Applied, Change, ConsumerUpdate
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.name import RESERVED, Offset, check_count, from_datetime, to_datetime
 from skep.model.stats import GroupLag, PartitionLag
 from skep.store.protocol import LogStore
@@ -183,5 +183,5 @@ def _check_offset(partitions: Sequence[PartitionState], to: Target) -> None:
                 )
 
 
-def _is_unread(consumer: Consumer) -> bool:
+def _is_unread(consumer: ConsumerState) -> bool:
     return not (consumer.messages_consumed or consumer.run_end or consumer.acked)

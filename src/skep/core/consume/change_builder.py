@@ -12,7 +12,7 @@ from skep.model.change import (
     IdempotencyKey,
     QueueVersion,
 )
-from skep.model.consumer import Consumer, Failure
+from skep.model.consumer import ConsumerState, Failure
 from skep.model.name import LeaseId
 
 
@@ -23,18 +23,18 @@ class ChangeBuilder:
         self.pushes: list[PreparedPush] = []
         self.dead_letters: list[GiveUp] = []
         self.entries: list[EntryUpdate] = []
-        self._states: dict[tuple[GroupState, PartitionState], Consumer] = {}
+        self._states: dict[tuple[GroupState, PartitionState], ConsumerState] = {}
         self._leases: dict[tuple[GroupState, PartitionState], LeaseId] = {}
         self._links: list[tuple[GroupState, PartitionState, Link]] = []
 
-    def consumer(self, group: GroupState, partition: PartitionState) -> Consumer:
+    def consumer(self, group: GroupState, partition: PartitionState) -> ConsumerState:
         """The state as this plan leaves it so far, on top of what is on its way to the store."""
         return self._states.get((group, partition)) or group.latest(partition)
 
     def touches(self, group: GroupState, partition: PartitionState) -> bool:
         return (group, partition) in self._states
 
-    def put(self, held: LeasedPartition, state: Consumer, lease: LeaseId) -> None:
+    def put(self, held: LeasedPartition, state: ConsumerState, lease: LeaseId) -> None:
         """Replace the state of what a lease holds."""
         self._states[held] = state
         self._leases[held] = lease

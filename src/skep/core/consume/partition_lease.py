@@ -14,7 +14,7 @@ from skep.core.state.registry import Registry
 from skep.errors import Corrupted, EncryptionUnavailable
 from skep.model import ranges
 from skep.model.change import ConsumerUpdate
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.message import Message
 from skep.model.name import SECOND, Instant, LeaseId, Offset
 from skep.model.segment import Segment
@@ -137,7 +137,7 @@ class PartitionLeaser:
         ages = ages_of(deliverable) if state.lease else UNKNOWN
         return PartitionLease(group, partition, update, messages, truncated, ages)
 
-    def _stop(self, consumer: Consumer, partition: PartitionState, budget: int) -> Offset:
+    def _stop(self, consumer: ConsumerState, partition: PartitionState, budget: int) -> Offset:
         """Where to stop reading: a run that is redelivered ends where it ended before."""
         end = min(consumer.run_end, partition.end) if consumer.comes_again else partition.end
         return min(end, consumer.cursor + budget + ranges.size(consumer.acked))
@@ -145,7 +145,7 @@ class PartitionLeaser:
     def _messages(
         self,
         partition: PartitionState,
-        consumer: Consumer,
+        consumer: ConsumerState,
         segments: list[Segment],
         stop: Offset,
         budget: int,

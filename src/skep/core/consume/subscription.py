@@ -11,7 +11,7 @@ from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import GroupState, QueueState
 from skep.core.state.quota import Quotas
 from skep.errors import QueueNotFound
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.name import Instant, from_datetime
 from skep.model.queue import Subscription
 from skep.store.protocol import LogStore, StoredConsumer
@@ -26,9 +26,9 @@ class Seeds(Sequence[StoredConsumer]):
     def __init__(self, group: str) -> None:
         self._group = group
         self._partitions: list[int] = []
-        self._states: list[Consumer] = []
+        self._states: list[ConsumerState] = []
 
-    def add(self, partition: int, state: Consumer) -> None:
+    def add(self, partition: int, state: ConsumerState) -> None:
         self._partitions.append(partition)
         self._states.append(state)
 
@@ -109,7 +109,9 @@ class Subscriptions:
             else:
                 cursor = await self._store.offset_at(partition.number, start)
             oldest_at = now if cursor == partition.end else start or 0
-            seeds.add(partition.number, Consumer(version=1, cursor=cursor, oldest_at=oldest_at))
+            seeds.add(
+                partition.number, ConsumerState(version=1, cursor=cursor, oldest_at=oldest_at)
+            )
         return seeds
 
     async def remove(self, group: GroupState) -> None:

@@ -8,7 +8,7 @@ from skep.core.state import message_status as standing
 from skep.core.state.queue_state import PartitionState
 from skep.core.state.registry import Registry
 from skep.errors import Corrupted, EncryptionUnavailable, MessageNotFound
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.message import Message
 from skep.model.message_view import MessageView, Standing
 from skep.model.name import Instant, Offset, to_datetime
@@ -71,7 +71,7 @@ class Observed:
         self._now = now
         self._segment_reader = segment_reader
         groups = partition.queue.groups.items() if partition else ()
-        self._consumers: dict[str, Consumer] = {
+        self._consumers: dict[str, ConsumerState] = {
             name: group.consumer(partition) for name, group in groups if partition
         }
 
@@ -105,7 +105,7 @@ class Observed:
         return known + gone
 
     def _standing(
-        self, group: str, consumer: Consumer, offset: Offset, letter: int | None
+        self, group: str, consumer: ConsumerState, offset: Offset, letter: int | None
     ) -> Standing:
         held = standing.is_held(consumer, offset, self._now)
         status = standing.status_for(consumer, offset, self._now)

@@ -11,13 +11,13 @@ from skep.core.state.queue_state import GroupState, PartitionState
 from skep.core.state.registry import Registry
 from skep.model import ranges
 from skep.model.change import Applied, Change, Commit, ConsumerUpdate, GiveUp
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.name import RESERVED, Offset
 from skep.model.ranges import Ranges
 from skep.model.tally import Tally
 from skep.store.clock import Clock
 
-_NEW = Consumer()
+_NEW = ConsumerState()
 
 
 class CommitMeter:
@@ -50,12 +50,12 @@ class CommitMeter:
         for segment in commit.segments:
             if tally := self._tally(segment.queue, segment.partition):
                 tally.pushed += len(segment.columns.payloads)
-        states: dict[tuple[int, str], Consumer] = {}
+        states: dict[tuple[int, str], ConsumerState] = {}
         for change, outcome in zip(changes, commit.outcomes, strict=True):
             if type(outcome) is Applied and not outcome.repeated:
                 self._count_change(change, states)
 
-    def _count_change(self, change: Change, states: dict[tuple[int, str], Consumer]) -> None:
+    def _count_change(self, change: Change, states: dict[tuple[int, str], ConsumerState]) -> None:
         if change.appends:
             for queue, partition in {each.queue: each.partition for each in change.appends}.items():
                 if tally := self._tally(queue, partition):
@@ -73,7 +73,7 @@ class CommitMeter:
     def _count_update(
         self,
         update: ConsumerUpdate,
-        states: dict[tuple[int, str], Consumer],
+        states: dict[tuple[int, str], ConsumerState],
         dead: Mapping[tuple[int, str], Sequence[Offset]],
     ) -> None:
         """Count what one update did; ``states`` are those that the same commit made before."""
@@ -105,8 +105,8 @@ class CommitMeter:
         self,
         group: GroupState,
         partition: PartitionState,
-        before: Consumer,
-        after: Consumer,
+        before: ConsumerState,
+        after: ConsumerState,
         dead: Ranges,
     ) -> None:
         """Count how long the messages took that an ack completed.
@@ -143,7 +143,7 @@ class CommitMeter:
         return None if name.startswith(RESERVED) else self.metrics.of(name)
 
 
-def _moved(before: Consumer, update: ConsumerUpdate) -> tuple[int, int, int]:
+def _moved(before: ConsumerState, update: ConsumerUpdate) -> tuple[int, int, int]:
     """How many messages an update handed out, found done, and sent back to be tried again."""
     after = update.state
     acked = max(0, after.messages_consumed - before.messages_consumed)
@@ -163,7 +163,7 @@ def _by_place(letters: Sequence[GiveUp]) -> dict[tuple[int, str], list[Offset]]:
     return found
 
 
-def _run(consumer: Consumer) -> int:
+def _run(consumer: ConsumerState) -> int:
     """How many messages of a run are not done."""
     done = ranges.overlap(consumer.acked, consumer.cursor, consumer.run_end)
     return max(0, consumer.run_end - consumer.cursor - done)

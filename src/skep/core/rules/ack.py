@@ -16,7 +16,7 @@ from skep.core.rules import lease as leases
 from skep.core.rules.retry import retry_at
 from skep.errors import Invalid
 from skep.model import ranges
-from skep.model.consumer import Consumer, Failure
+from skep.model.consumer import ConsumerState, Failure
 from skep.model.name import Instant, Offset
 from skep.model.operation import Verdict
 from skep.model.queue import QueueOptions
@@ -29,7 +29,7 @@ MAX_ERROR = 2000
 class Settled:
     """The next state, and what goes with it."""
 
-    state: Consumer
+    state: ConsumerState
     completed: int = 0
     dead: list[Failure] = field(default_factory=list)
     retry_at: Instant | None = None
@@ -41,7 +41,7 @@ class Settled:
 
 
 def settle(
-    consumer: Consumer,
+    consumer: ConsumerState,
     verdicts: Iterable[Verdict],
     *,
     options: QueueOptions,
@@ -87,7 +87,7 @@ def settle(
     return settled
 
 
-def complete_all(consumer: Consumer, *, now: Instant) -> Settled:
+def complete_all(consumer: ConsumerState, *, now: Instant) -> Settled:
     """Settle a whole run as completed, without naming its messages."""
     dead = list(consumer.failed)
     done = ranges.overlap(consumer.acked, consumer.cursor, consumer.run_end)
@@ -106,7 +106,7 @@ def complete_all(consumer: Consumer, *, now: Instant) -> Settled:
 
 
 def _sort(
-    consumer: Consumer, verdicts: Iterable[Verdict]
+    consumer: ConsumerState, verdicts: Iterable[Verdict]
 ) -> tuple[list[Offset], list[Failure], list[Failure], bool]:
     """Verdicts by kind, without those on messages that are settled already."""
     completed: list[Offset] = []

@@ -2,7 +2,7 @@
 
 from itertools import takewhile
 
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.name import SECOND, Instant, Offset
 from skep.model.queue import QueueOptions
 from skep.model.segment import Segment
@@ -11,7 +11,7 @@ EXCEEDED_WAIT = "exceeded maximum wait time"
 
 
 def due_at(
-    options: QueueOptions, consumer: Consumer, *, end: Offset, newest_at: Instant
+    options: QueueOptions, consumer: ConsumerState, *, end: Offset, newest_at: Instant
 ) -> Instant | None:
     """The earliest instant at which something can be delivered, as far as is known.
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from skep.model import ranges
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.latency import bucket_of, floor_of
 from skep.model.name import Instant, Offset
 from skep.model.ranges import Ranges
@@ -29,7 +29,7 @@ def ages_of(segments: Sequence[Segment]) -> Ages:
 
 
 def completed(
-    ages: Ages, before: Consumer, after: Consumer, dead: Ranges, now: Instant
+    ages: Ages, before: ConsumerState, after: ConsumerState, dead: Ranges, now: Instant
 ) -> Iterator[tuple[int, int]]:
     """Buckets of latencies, and how many messages of each an ack at ``now`` completed.
 
@@ -52,12 +52,14 @@ def completed(
         start = end
 
 
-def _settled(before: Consumer, after: Consumer, dead: Ranges, start: Offset, stop: Offset) -> int:
+def _settled(
+    before: ConsumerState, after: ConsumerState, dead: Ranges, start: Offset, stop: Offset
+) -> int:
     """How many of ``[start, stop)`` are completed and were not before."""
     done = _done(after, start, stop) - _done(before, start, stop)
     return done - ranges.overlap(dead, start, stop)
 
 
-def _done(consumer: Consumer, start: Offset, stop: Offset) -> int:
+def _done(consumer: ConsumerState, start: Offset, stop: Offset) -> int:
     passed = max(0, min(consumer.cursor, stop) - start)
     return passed + ranges.overlap(consumer.acked, start, stop)

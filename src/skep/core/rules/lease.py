@@ -4,19 +4,19 @@ from msgspec.structs import replace
 
 from skep.core.rules.retry import latest_retry_at
 from skep.model import ranges
-from skep.model.consumer import Consumer, Lease
+from skep.model.consumer import ConsumerState, Lease
 from skep.model.name import SECOND, Instant, LeaseId, Offset
 from skep.model.queue import QueueOptions
 from skep.model.ranges import Ranges
 
 
-def is_live(consumer: Consumer, lease_id: LeaseId, now: Instant) -> bool:
+def is_live(consumer: ConsumerState, lease_id: LeaseId, now: Instant) -> bool:
     lease = consumer.live_lease(now)
     return lease is not None and lease.id == lease_id
 
 
 def grant(
-    consumer: Consumer,
+    consumer: ConsumerState,
     *,
     lease_id: LeaseId,
     end: Offset,
@@ -25,7 +25,7 @@ def grant(
     seconds: int,
     oldest_at: Instant,
     next_at: Instant,
-) -> Consumer:
+) -> ConsumerState:
     """Lease the run up to ``end``; ``skipped`` are offsets in it that hold nothing to deliver.
 
     ``oldest_at`` is when the first of the run was pushed, ``next_at`` when what follows it was.
@@ -44,7 +44,7 @@ def grant(
     )
 
 
-def extend(consumer: Consumer, *, seconds: int, now: Instant) -> Consumer:
+def extend(consumer: ConsumerState, *, seconds: int, now: Instant) -> ConsumerState:
     """Keep a live lease for at least ``seconds`` from now; it is never shortened."""
     lease = consumer.lease
     if lease is None:
@@ -53,20 +53,20 @@ def extend(consumer: Consumer, *, seconds: int, now: Instant) -> Consumer:
     return replace(consumer, version=consumer.version + 1, lease=replace(lease, expires_at=until))
 
 
-def release(consumer: Consumer) -> Consumer:
+def release(consumer: ConsumerState) -> ConsumerState:
     """Give the lease back as if it had expired: what was acked stays acked."""
     return replace(consumer, version=consumer.version + 1, lease=None, failed=())
 
 
 def pass_over(
-    consumer: Consumer,
+    consumer: ConsumerState,
     start: Offset,
     end: Offset,
     *,
     consumed: int,
     now: Instant,
     oldest_at: Instant,
-) -> Consumer:
+) -> ConsumerState:
     """Be done with ``start`` to ``end`` without a lease; ``consumed`` of it was delivered."""
     done = ranges.union(consumer.acked, ((start, end),))
     cursor, acked = ranges.advance(consumer.cursor, done)
@@ -88,9 +88,9 @@ def pass_over(
     )
 
 
-def seek(consumer: Consumer, cursor: Offset, *, oldest_at: Instant) -> Consumer:
+def seek(consumer: ConsumerState, cursor: Offset, *, oldest_at: Instant) -> ConsumerState:
     """Start again at ``cursor``, forgetting leases, acks and failures."""
-    return Consumer(
+    return ConsumerState(
         version=consumer.version + 1,
         cursor=cursor,
         oldest_at=oldest_at,
@@ -100,7 +100,7 @@ def seek(consumer: Consumer, cursor: Offset, *, oldest_at: Instant) -> Consumer:
     )
 
 
-def from_start(consumer: Consumer, start: Offset) -> Consumer:
+def from_start(consumer: ConsumerState, start: Offset) -> ConsumerState:
     """The state as of a partition that no longer keeps the offsets before ``start``."""
     if consumer.cursor >= start:
         return consumer
@@ -109,7 +109,7 @@ def from_start(consumer: Consumer, start: Offset) -> Consumer:
     return replace(consumer, cursor=cursor, acked=acked, failed=failed)
 
 
-def missed(consumer: Consumer, start: Offset) -> int:
+def missed(consumer: ConsumerState, start: Offset) -> int:
     """How many messages before ``start``, which are no longer kept, the group had not done."""
     if consumer.cursor >= start:
         return 0
@@ -117,7 +117,7 @@ def missed(consumer: Consumer, start: Offset) -> int:
     return start - consumer.cursor - done
 
 
-def bounded(consumer: Consumer, options: QueueOptions, now: Instant) -> Consumer:
+def bounded(consumer: ConsumerState, options: QueueOptions, now: Instant) -> ConsumerState:
     """The state after the wall clock was set back while no server used the store.
 
     A lease lasts no longer than it was granted for, a retry waits no longer than its delay,

@@ -9,7 +9,7 @@ from skep.core.rules import lease as leases
 from skep.core.rules.latency import UNKNOWN, Ages
 from skep.core.state.queue_state import GroupState, PartitionState
 from skep.errors import LeaseLost
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.name import LeaseId
 from skep.store.clock import Clock
 
@@ -78,7 +78,12 @@ class LeaseTable:
         return holding.partitions.get(held, UNKNOWN) if holding else UNKNOWN
 
     def apply(
-        self, held: LeasedPartition, before: Consumer | None, after: Consumer, *, own: bool
+        self,
+        held: LeasedPartition,
+        before: ConsumerState | None,
+        after: ConsumerState,
+        *,
+        own: bool,
     ) -> None:
         """A state was replaced, by the holder of its lease (``own``) or by another."""
         old = before.lease.id if before and before.lease else None

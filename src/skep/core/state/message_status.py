@@ -4,23 +4,23 @@ from collections.abc import Collection
 
 from skep.core.state.queue_state import GroupState, PartitionState
 from skep.model import ranges
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.name import Instant, Offset
 from skep.model.ranges import Ranges
 from skep.model.stats import Counts, MessageStatus
 
 
-def is_done(consumer: Consumer, offset: Offset) -> bool:
+def is_done(consumer: ConsumerState, offset: Offset) -> bool:
     return offset < consumer.cursor or ranges.contains(consumer.acked, offset)
 
 
-def is_held(consumer: Consumer, offset: Offset, now: Instant) -> bool:
+def is_held(consumer: ConsumerState, offset: Offset, now: Instant) -> bool:
     """Whether a live lease holds a message that is not done."""
     in_run = offset < consumer.run_end and not is_done(consumer, offset)
     return in_run and consumer.live_lease(now) is not None
 
 
-def status_for(consumer: Consumer, offset: Offset, now: Instant) -> MessageStatus:
+def status_for(consumer: ConsumerState, offset: Offset, now: Instant) -> MessageStatus:
     """The status of a message for one group, without regard to dead letters."""
     if is_done(consumer, offset):
         return "completed"
@@ -41,7 +41,7 @@ def count(partition: PartitionState, groups: Collection[GroupState], now: Instan
     return count_states(partition, [group.consumer(partition) for group in groups], now)
 
 
-def count_states(partition: PartitionState, states: list[Consumer], now: Instant) -> Counts:
+def count_states(partition: PartitionState, states: list[ConsumerState], now: Instant) -> Counts:
     """As ``count``, from the state of each group."""
     total = partition.end - partition.start
     if not states or not total:
@@ -54,7 +54,7 @@ def count_states(partition: PartitionState, states: list[Consumer], now: Instant
     return Counts(total=total, pending=partition.end - least)
 
 
-def _count_exactly(states: list[Consumer], partition: PartitionState, now: Instant) -> Counts:
+def _count_exactly(states: list[ConsumerState], partition: PartitionState, now: Instant) -> Counts:
     undone: Ranges = ()
     held: Ranges = ()
     failed: Ranges = ()

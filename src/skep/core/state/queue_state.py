@@ -15,7 +15,7 @@ from skep.core.rules import lease as leases
 from skep.core.state.totals import GroupTotals, QueueTotals
 from skep.model import ranges
 from skep.model.change import ConsumerUpdate, GiveUp, QueueVersion
-from skep.model.consumer import Consumer, Revision, new_token
+from skep.model.consumer import ConsumerState, Revision, new_token
 from skep.model.name import Instant, LeaseId, Offset
 from skep.model.queue import Partition, Queue, Subscription
 
@@ -95,7 +95,7 @@ class Chain:
 class Link(NamedTuple):
     """A submitted state, and the chain of updates that led to it."""
 
-    state: Consumer
+    state: ConsumerState
     chain: Chain
 
 
@@ -127,7 +127,7 @@ class GroupState:
         self.removed = False
         self.starting = False
         """Its first cursors are not known yet: nothing may be delivered to it."""
-        self.consumers: dict[int, Consumer] = {}
+        self.consumers: dict[int, ConsumerState] = {}
         self.submitted: dict[int, Link] = {}
         """States on their way to the store: the next decision builds on them."""
         self.ready = ReadyQueue()
@@ -144,14 +144,14 @@ class GroupState:
         self.totals = GroupTotals[PartitionState]()
         queue.count_again()
 
-    def consumer(self, partition: PartitionState) -> Consumer:
+    def consumer(self, partition: PartitionState) -> ConsumerState:
         """The state in a partition as of what the partition still keeps."""
         known = self.consumers.get(partition.number)
         if known is not None and known.cursor >= partition.start:
             return known
         return leases.from_start(self.stored(partition), partition.start)
 
-    def stored(self, partition: PartitionState) -> Consumer:
+    def stored(self, partition: PartitionState) -> ConsumerState:
         """The state as it is stored; where there is none yet the group starts at the beginning.
 
         Its cursor may be before the start of the partition. An update that delivers nothing
@@ -159,15 +159,15 @@ class GroupState:
         """
         known = self.consumers.get(partition.number)
         if known is None:
-            return Consumer(cursor=partition.start, oldest_at=partition.first_at)
+            return ConsumerState(cursor=partition.start, oldest_at=partition.first_at)
         return known
 
-    def latest(self, partition: PartitionState) -> Consumer:
+    def latest(self, partition: PartitionState) -> ConsumerState:
         """The state that the next update builds on: the one submitted last, if any."""
         link = self.submitted.get(partition.number)
         return self.stored(partition) if link is None or link.chain.broken else link.state
 
-    def submit(self, partition: PartitionState, state: Consumer) -> Link:
+    def submit(self, partition: PartitionState, state: ConsumerState) -> Link:
         """Let the next update build on ``state``, which is on its way to the store."""
         before = self.submitted.get(partition.number)
         chain = Chain() if before is None or before.chain.broken else before.chain
@@ -182,12 +182,12 @@ class GroupState:
         if last is link or (last is not None and last.chain.broken):
             del self.submitted[partition.number]
 
-    def put(self, partition: PartitionState, state: Consumer) -> None:
+    def put(self, partition: PartitionState, state: ConsumerState) -> None:
         before = self.consumer(partition)
         self.consumers[partition.number] = state
         self.note(partition, before, leases.from_start(state, partition.start))
 
-    def note(self, partition: PartitionState, before: Consumer, after: Consumer) -> None:
+    def note(self, partition: PartitionState, before: ConsumerState, after: ConsumerState) -> None:
         """Count the difference that a change of a partition's state makes."""
         self.backlog -= after.cursor - before.cursor
         if before.acked or after.acked:
@@ -199,7 +199,7 @@ class GroupState:
     def update(
         self,
         partition: PartitionState,
-        state: Consumer,
+        state: ConsumerState,
         *,
         expected: Revision | None = None,
         lease: LeaseId | None = None,
@@ -252,7 +252,7 @@ class GroupState:
             return
         self.consumers[partition.number] = known
 
-    def oldest_at(self, partition: PartitionState, state: Consumer) -> Instant:
+    def oldest_at(self, partition: PartitionState, state: ConsumerState) -> Instant:
         """When the message at the cursor was pushed, or before that; exact if it is the last."""
         if partition.end - state.cursor == 1:
             return partition.newest_at

@@ -20,7 +20,7 @@ from skep.core.state.waiters import ANY_QUEUE, Waiters, journal_of
 from skep.errors import Closed, GroupNotFound, MessageNotFound, PartitionNotFound, QueueNotFound
 from skep.model.address import address_of
 from skep.model.change import Applied, Change, Commit
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.name import RESERVED, SECOND, Offset, check_id, check_text
 from skep.model.queue import Partition, Queue, Subscription
 from skep.store.clock import Clock
@@ -276,14 +276,14 @@ class Registry:
             group.totals.waiting.popitem()
 
     def apply_consumer(
-        self, group: GroupState, partition: PartitionState, state: Consumer, *, own: bool
+        self, group: GroupState, partition: PartitionState, state: ConsumerState, *, own: bool
     ) -> None:
         """Apply a state that is stored, if it is newer than the known one."""
         if self.take_over(group, partition, self.bounded(group, state), own=own):
             self.scheduler.refresh(group, partition)
 
     def take_over(
-        self, group: GroupState, partition: PartitionState, state: Consumer, *, own: bool
+        self, group: GroupState, partition: PartitionState, state: ConsumerState, *, own: bool
     ) -> bool:
         known = group.consumers.get(partition.number)
         if known is not None and known.version >= state.version:
@@ -291,7 +291,7 @@ class Registry:
         self._put(group, partition, state, own=own)
         return True
 
-    def bounded(self, group: GroupState, state: Consumer) -> Consumer:
+    def bounded(self, group: GroupState, state: ConsumerState) -> ConsumerState:
         """A state that was written by a clock which was set back since must not last that long."""
         now = self._clock.now()
         is_ahead = state.lease is not None and state.lease.granted_at > now + _SKEW
@@ -306,7 +306,7 @@ class Registry:
             return
         if state.lease:
             self._lease_table.end(state.lease.id, (group, partition), own=False)
-        group.put(partition, Consumer(cursor=partition.start, oldest_at=partition.first_at))
+        group.put(partition, ConsumerState(cursor=partition.start, oldest_at=partition.first_at))
         del group.consumers[partition.number]
 
     # Applying commits.
@@ -363,7 +363,7 @@ class Registry:
                 self.scheduler.refresh(group, partition)
 
     def _put(
-        self, group: GroupState, partition: PartitionState, state: Consumer, *, own: bool
+        self, group: GroupState, partition: PartitionState, state: ConsumerState, *, own: bool
     ) -> None:
         """Replace a state, on behalf of the holder of its lease (``own``) or of another."""
         before = group.consumers.get(partition.number)

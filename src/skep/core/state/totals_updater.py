@@ -11,7 +11,7 @@ from skep.core.state import message_status as standing
 from skep.core.state.queue_state import GroupState, PartitionState, QueueState
 from skep.core.state.registry import Registry
 from skep.core.state.totals import Held, age_of
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.name import Instant
 from skep.model.ranges import complement, size
 from skep.model.stats import Counts
@@ -107,7 +107,7 @@ def _has_nothing(queue: QueueState, partition: PartitionState) -> bool:
 
 
 def _count_group(
-    group: GroupState, partition: PartitionState, state: Consumer, now: Instant
+    group: GroupState, partition: PartitionState, state: ConsumerState, now: Instant
 ) -> None:
     age = held = None
     if partition.end - state.cursor > size(state.acked):

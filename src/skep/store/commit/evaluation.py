@@ -34,7 +34,7 @@ from skep.model.change import (
     Stale,
     Unreadable,
 )
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.dead_letter import DeadLetter
 from skep.model.entry import Entry
 from skep.model.name import Instant, LeaseId, Offset
@@ -64,7 +64,7 @@ class CommitView(Protocol):
     def queue_version(self, queue: int) -> int | None: ...
     def partition(self, queue: int, partition: int) -> Partition | None: ...
     def subscription(self, queue: int, group: str) -> Subscription | None: ...
-    def consumer(self, queue: int, partition: int, group: str) -> Consumer | None: ...
+    def consumer(self, queue: int, partition: int, group: str) -> ConsumerState | None: ...
     def find_offsets(self, partition: int, ids: Sequence[str]) -> list[Offset | None]: ...
     def segment(self, partition: int, offset: Offset) -> Segment | None: ...
     def dead_letter(self, queue: int, number: int) -> DeadLetter | None: ...
@@ -83,7 +83,7 @@ class CommitRound:
         self._lane = lane
         self._tails: dict[int, PartitionTail] = {}
         self.now = now
-        self.consumers: dict[tuple[int, int, str], Consumer] = {}
+        self.consumers: dict[tuple[int, int, str], ConsumerState] = {}
         self.leases: dict[tuple[int, int, str], LeaseId] = {}
         """The live lease that a stored state must have, by place."""
         self.transactions: dict[int, dict[str, Offset]] = {}

@@ -12,7 +12,7 @@ import msgspec
 
 from skep.errors import Invalid
 from skep.model.change import Change, Commit
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.entry import Entry
 from skep.model.journal import SegmentPlace, place_of
 from skep.model.name import Instant, Offset
@@ -47,7 +47,7 @@ class MemoryStore:
         self._numbers = count(1)
         self._queues: dict[int, Queue] = {}
         self._partitions: dict[int, dict[int, Partition]] = {}
-        self._consumers: dict[tuple[int, int, str], Consumer] = {}
+        self._consumers: dict[tuple[int, int, str], ConsumerState] = {}
         self._subscriptions: dict[tuple[int, str], Subscription] = {}
         self._segments: dict[int, list[Segment]] = {}
         self._journal: dict[int, list[Segment]] = {}
@@ -122,7 +122,7 @@ class MemoryStore:
     def subscription(self, queue: int, group: str) -> Subscription | None:
         return self._subscriptions.get((queue, group))
 
-    def consumer(self, queue: int, partition: int, group: str) -> Consumer | None:
+    def consumer(self, queue: int, partition: int, group: str) -> ConsumerState | None:
         state = self._consumers.get((queue, partition, group))
         return state if queue in self._queues else None
 

@@ -6,7 +6,7 @@ import msgspec
 
 from skep.errors import Corrupted
 from skep.model.change import Applied
-from skep.model.consumer import Consumer, Failure, Lease
+from skep.model.consumer import ConsumerState, Failure, Lease
 from skep.model.dead_letter import DeadLetter
 from skep.model.entry import Entry
 from skep.model.name import LeaseId
@@ -165,7 +165,7 @@ def from_subscription(subscription: Subscription) -> tuple[Any, ...]:
     )
 
 
-def from_consumer(state: Consumer) -> tuple[Any, ...]:
+def from_consumer(state: ConsumerState) -> tuple[Any, ...]:
     lease = state.lease
     return (
         state.version,
@@ -186,9 +186,9 @@ def from_consumer(state: Consumer) -> tuple[Any, ...]:
     )
 
 
-def to_consumer(row: Row) -> Consumer:
+def to_consumer(row: Row) -> ConsumerState:
     acked, failed = row["acked"], row["failed"]
-    return Consumer(
+    return ConsumerState(
         version=row["version"],
         cursor=row["cursor_offset"],
         acked=_ranges.decode(acked) if acked else (),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 from rocksdict import WriteBatch
 
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.name import Offset
 from skep.model.queue import Partition, Queue, Subscription
 from skep.store.commit.evaluation import CommitRound
@@ -21,7 +21,7 @@ from skep.store.rocksdb.record_codec import Decoder, encode
 
 _queue = Decoder(Queue)
 _partition = Decoder(Partition)
-_consumer = Decoder(Consumer)
+_consumer = Decoder(ConsumerState)
 _subscription = Decoder(Subscription)
 
 
@@ -285,7 +285,7 @@ class RocksCatalogueTable:
         known = self._groups.get(queue, {}).get(group)
         return known.subscription if known else None
 
-    def consumer(self, queue: int, partition: int, group: str) -> Consumer | None:
+    def consumer(self, queue: int, partition: int, group: str) -> ConsumerState | None:
         known = self._groups.get(queue, {}).get(group)
         if known is None:
             return None

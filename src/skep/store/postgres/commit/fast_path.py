@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 import asyncpg
 
 from skep.model.change import Append, Change, ConsumerUpdate
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.queue import Partition, Subscription
 from skep.model.segment import Segment
 from skep.store.commit.evaluation import CommitRound
@@ -68,7 +68,7 @@ class RecentStates:
 
     def __init__(self) -> None:
         self._partitions = LastWritten[int, Partition]()
-        self._consumers = LastWritten[tuple[int, int, str], Consumer]()
+        self._consumers = LastWritten[tuple[int, int, str], ConsumerState]()
         self._subscriptions = LastWritten[tuple[int, str], Subscription]()
         self._heads: dict[int, int] = {}
 

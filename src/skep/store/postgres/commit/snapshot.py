@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from skep.errors import Corrupted
 from skep.model.change import GiveUp
-from skep.model.consumer import Consumer
+from skep.model.consumer import ConsumerState
 from skep.model.dead_letter import DeadLetter
 from skep.model.name import Instant, Offset
 from skep.model.queue import Partition, Subscription
@@ -25,7 +25,7 @@ class CommitSnapshot:
         self.heads: dict[int, int] = {}
         self.totals: dict[int, int] = {}
         self.subscriptions: dict[tuple[int, str], Subscription] = {}
-        self.consumers: dict[tuple[int, int, str], Consumer] = {}
+        self.consumers: dict[tuple[int, int, str], ConsumerState] = {}
         self.offsets: dict[tuple[int, bytes], Offset] = {}
         self.segments: dict[int, list[Segment]] = {}
         self.damaged: dict[int, list[tuple[Offset, Offset, Corrupted]]] = {}
@@ -46,7 +46,7 @@ class CommitSnapshot:
     def subscription(self, queue: int, group: str) -> Subscription | None:
         return self.subscriptions.get((queue, group))
 
-    def consumer(self, queue: int, partition: int, group: str) -> Consumer | None:
+    def consumer(self, queue: int, partition: int, group: str) -> ConsumerState | None:
         return self.consumers.get((queue, partition, group))
 
     def find_offsets(self, partition: int, ids: Sequence[str]) -> list[Offset | None]:
