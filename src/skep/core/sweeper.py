@@ -40,7 +40,7 @@ _HISTORIES = 100
 _log = logging.getLogger("skep.sweeper")
 
 
-class Cautious:
+class CautiousClock:
     """The store's time for who removes things, which do not come back.
 
     If somebody sets its clock forward all that is kept seems old at once. So a leap is not believed
@@ -129,7 +129,7 @@ class Sweeper:
         return queues[start : start + _HISTORIES]
 
     async def _run(self, interval: float) -> None:
-        clock = Cautious(self._store.clock)
+        clock = CautiousClock(self._store.clock)
         # A sink whose server died waits for nothing else.
         await self._try(self._staging.sweep, interval)
         while True:

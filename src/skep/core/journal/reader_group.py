@@ -31,14 +31,14 @@ _PAGE = 1000
 _STEP_BYTES = 4_000_000
 
 
-class At(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StartAtTime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What was pushed at an instant or later; ``otherwise`` says what to do if there is none."""
 
     at: Instant
     otherwise: Literal["error", "latest"] = "error"
 
 
-Start: TypeAlias = Literal["earliest", "latest", "group"] | Position | At
+Start: TypeAlias = Literal["earliest", "latest", "group"] | Position | StartAtTime
 
 
 class Reader(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,14 +64,14 @@ class ReaderGroups:
         self._creating = KeyedLocks[str | None]()
 
     async def begin(
-        self, group: str, selection: Selection, start: Start, sees: QueueFilter
+        self, group: str, selection: Selection, start: Start, visible: QueueFilter
     ) -> tuple[Position, bool]:
         """Where a group begins, and whether that was decided now.
 
         Until it has moved on from there, it begins at the same place again.
         """
         check_name("group", group)
-        queues = await self._journal.select(selection, sees)
+        queues = await self._journal.select(selection, visible)
         taken = next((queue for queue in queues if group in queue.groups), None)
         if taken is not None:
             raise Conflict(f"group {group!r} pops from {taken.config.name!r}: choose another name")
@@ -114,7 +114,7 @@ class ReaderGroups:
         heads = await self._journal.heads(queues)
         if start == "latest":
             return heads
-        if isinstance(start, At):
+        if isinstance(start, StartAtTime):
             found = await self._journal.at(queues, start.at)
             if start.otherwise == "error" and found == heads:
                 raise Invalid("start.at", "is later than all messages")

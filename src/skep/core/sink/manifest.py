@@ -28,7 +28,7 @@ from skep.model.name import MAX_NUMBER, check_count, check_text
 from skep.model.sink import Stage
 from skep.store.protocol import Store
 
-STAGES, CHUNKS, DECISIONS = "sink.stages", "sink.chunks", "sink.decisions"
+STAGES, CHUNKS, MANIFESTS = "sink.stages", "sink.chunks", "sink.decisions"
 APPS, BATCHES = "sink.apps", "sink.batches"
 MAX_CHUNKS = 1_000_000
 MAX_LABEL = 255
@@ -61,7 +61,7 @@ class ChunkRef(msgspec.Struct, frozen=True, array_like=True):
         return self.parts or [self]
 
 
-class PieceSize(msgspec.Struct, frozen=True, array_like=True):
+class ChunkSize(msgspec.Struct, frozen=True, array_like=True):
     """The beginning of a piece: the queues of a chunk may be many."""
 
     data: str
@@ -112,14 +112,14 @@ class Progress(msgspec.Struct, frozen=True, array_like=True):
     fingerprint: Fingerprint | None = None
 
 
-class Decision(msgspec.Struct, frozen=True, array_like=True):
+class CommitManifest(msgspec.Struct, frozen=True, array_like=True):
     """The chunks of a version, in the order in which they are published."""
 
     version: int
-    pieces: list[ChunkRef]
+    refs: list[ChunkRef]
 
 
-class Epoch(NamedTuple):
+class SinkVersion(NamedTuple):
     """A version of an app; one without versions has a single one."""
 
     app: str
@@ -130,8 +130,8 @@ class Epoch(NamedTuple):
         return self.version or 0
 
     @property
-    def account(self) -> "Account":
-        return Account(APPS if self.version is not None else BATCHES, self.app)
+    def progress_key(self) -> "ProgressKey":
+        return ProgressKey(APPS if self.version is not None else BATCHES, self.app)
 
     @property
     def prefix(self) -> str:
@@ -142,14 +142,14 @@ class Epoch(NamedTuple):
         return f"{self.prefix}{stage}{_SEPARATOR}{chunk:07}"
 
 
-class Account(NamedTuple):
+class ProgressKey(NamedTuple):
     """Where the progress of an app is kept."""
 
     space: str
     app: str
 
     @property
-    def decision(self) -> str:
+    def manifest_key(self) -> str:
         return f"{self.space}{_SEPARATOR}{self.app}"
 
 
@@ -157,7 +157,7 @@ class StagedChunk(NamedTuple):
     """A chunk that waits to be published."""
 
     entry: Entry
-    piece: ChunkRef
+    ref: ChunkRef
 
     @property
     def stage(self) -> str:
@@ -183,16 +183,16 @@ def _app_of_chunk(staged: Entry) -> str:
     return staged.key.partition(_SEPARATOR)[0]
 
 
-def account_of(decision: str) -> Account:
-    """Whose decision lies under a key."""
-    return Account(*decision.split(_SEPARATOR))
+def progress_key_of(manifest_key: str) -> ProgressKey:
+    """The progress key of the manifest that is stored under a key."""
+    return ProgressKey(*manifest_key.split(_SEPARATOR))
 
 
-def check_epoch(app: object, version: object) -> Epoch:
+def check_version(app: object, version: object) -> SinkVersion:
     label = _check_label("app", app)
     if version is None:
-        return Epoch(label, None)
-    return Epoch(label, check_count("version", version, most=MAX_NUMBER))
+        return SinkVersion(label, None)
+    return SinkVersion(label, check_count("version", version, most=MAX_NUMBER))
 
 
 def check_stage(field: str, stage: object) -> str:
@@ -212,10 +212,10 @@ def _check_label(field: str, text: object) -> str:
 
 
 def fingerprint_of(
-    stages: Iterable[Stage], pieces: Iterable[ChunkRef], checkpoint: str | None
+    stages: Iterable[Stage], refs: Iterable[ChunkRef], checkpoint: str | None
 ) -> Fingerprint:
     """Of a version whose stages were committed, as far as their chunks are there."""
-    contents = [piece.content for piece in pieces]
+    contents = [ref.content for ref in refs]
     known = [content for content in contents if content is not None]
     names = msgspec.msgpack.encode([(each.stage, each.chunks, each.rows) for each in stages])
     return Fingerprint(
@@ -232,18 +232,18 @@ def put_chunk(
     content: Content,
 ) -> list[EntryUpdate]:
     """Stage a chunk, in place of the one that was staged before."""
-    piece = _piece(f"{key}{_SEPARATOR}{uuid4().hex}", parts, content)
+    ref = _piece(f"{key}{_SEPARATOR}{uuid4().hex}", parts, content)
     expected = known.version if known else 0
-    updates = [EntryUpdate(space=STAGES, key=key, value=_encode(piece), expected=expected)]
+    updates = [EntryUpdate(space=STAGES, key=key, value=_encode(ref), expected=expected)]
     updates += [
         EntryUpdate(space=CHUNKS, key=each.data, value=part.value)
-        for each, part in zip(piece.stored, parts, strict=True)
+        for each, part in zip(ref.stored, parts, strict=True)
     ]
     return updates + (drop_data([_decode(known, ChunkRef)]) if known else [])
 
 
 def _piece(data: str, parts: Sequence[Part], content: Content) -> ChunkRef:
-    pieces = [
+    refs = [
         ChunkRef(
             data=f"{data}{_SEPARATOR}{index:06}" if index else data,
             rows=part.rows,
@@ -254,15 +254,19 @@ def _piece(data: str, parts: Sequence[Part], content: Content) -> ChunkRef:
         )
         for index, part in enumerate(parts)
     ]
-    if len(pieces) == 1:
-        return replace(pieces[0], content=content)
+    if len(refs) == 1:
+        return replace(refs[0], content=content)
     size = sum(part.size for part in parts)
-    return ChunkRef(data, content.rows, size, {}, content, parts=pieces)
+    return ChunkRef(data, content.rows, size, {}, content, parts=refs)
 
 
-def put_progress(account: Account, progress: Progress | None, expected: int) -> EntryUpdate:
+def put_progress(
+    progress_key: ProgressKey, progress: Progress | None, expected: int
+) -> EntryUpdate:
     value = _encode(progress) if progress else None
-    return EntryUpdate(space=account.space, key=account.app, value=value, expected=expected)
+    return EntryUpdate(
+        space=progress_key.space, key=progress_key.app, value=value, expected=expected
+    )
 
 
 def is_published(progress: Entry) -> bool:
@@ -282,16 +286,14 @@ def forget(progress: Entry) -> EntryUpdate:
     )
 
 
-def put_decision(account: Account, decision: Decision | None) -> EntryUpdate:
-    value = _encode(decision) if decision else None
-    return EntryUpdate(space=DECISIONS, key=account.decision, value=value)
+def put_manifest(progress_key: ProgressKey, manifest: CommitManifest | None) -> EntryUpdate:
+    value = _encode(manifest) if manifest else None
+    return EntryUpdate(space=MANIFESTS, key=progress_key.manifest_key, value=value)
 
 
-def drop_data(pieces: Iterable[ChunkRef]) -> list[EntryUpdate]:
+def drop_data(refs: Iterable[ChunkRef]) -> list[EntryUpdate]:
     return [
-        EntryUpdate(space=CHUNKS, key=part.data, value=None)
-        for piece in pieces
-        for part in piece.stored
+        EntryUpdate(space=CHUNKS, key=part.data, value=None) for ref in refs for part in ref.stored
     ]
 
 
@@ -305,26 +307,26 @@ async def read_sizes(store: Store) -> list[tuple[str, int]]:
     """The application and the size of each chunk that is staged."""
     found = await read_all(store, STAGES)
     return [
-        (_app_of_chunk(entry), _decode(entry, PieceSize).size) async for entry in yielding(found)
+        (_app_of_chunk(entry), _decode(entry, ChunkSize).size) async for entry in yielding(found)
     ]
 
 
 async def find_size(store: Store, key: str) -> int | None:
     """The size of a staged chunk, if it is staged."""
     found = await store.find_entries(STAGES, [key])
-    return _decode(found[0], PieceSize).size if found else None
+    return _decode(found[0], ChunkSize).size if found else None
 
 
-async def read_progress(store: Store, account: Account) -> tuple[Progress | None, int]:
+async def read_progress(store: Store, progress_key: ProgressKey) -> tuple[Progress | None, int]:
     """How far an app is, and the version of the entry that says so."""
-    found = await store.find_entries(account.space, [account.app])
+    found = await store.find_entries(progress_key.space, [progress_key.app])
     return (_decode(found[0], Progress), found[0].version) if found else (None, 0)
 
 
 async def read_owner(store: Store, app: str) -> str | None:
     """The owner of an app, the same for what it writes with versions and without."""
     for space in (APPS, BATCHES):
-        progress, _ = await read_progress(store, Account(space, app))
+        progress, _ = await read_progress(store, ProgressKey(space, app))
         if progress is not None and progress.owner is not None:
             return progress.owner
     return None
@@ -342,15 +344,15 @@ async def read_owners(store: Store, apps: Sequence[str]) -> dict[str, str]:
     return owners
 
 
-async def read_decision(store: Store, account: Account) -> Decision | None:
-    found = await store.find_entries(DECISIONS, [account.decision])
-    return _decode(found[0], Decision) if found else None
+async def read_manifest(store: Store, progress_key: ProgressKey) -> CommitManifest | None:
+    found = await store.find_entries(MANIFESTS, [progress_key.manifest_key])
+    return _decode(found[0], CommitManifest) if found else None
 
 
-async def read_data(store: Store, pieces: Sequence[ChunkRef]) -> list[bytes] | None:
+async def read_data(store: Store, refs: Sequence[ChunkRef]) -> list[bytes] | None:
     """The chunks themselves; None if one is gone, because somebody published it."""
-    found = await store.find_entries(CHUNKS, [piece.data for piece in pieces])
-    return [entry.value for entry in found] if len(found) == len(pieces) else None
+    found = await store.find_entries(CHUNKS, [ref.data for ref in refs])
+    return [entry.value for entry in found] if len(found) == len(refs) else None
 
 
 async def read_all(store: Store, space: str, prefix: str = "") -> list[Entry]:

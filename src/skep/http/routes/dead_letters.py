@@ -1,6 +1,6 @@
 """Dead letters: looking at them, sending them back, throwing them away."""
 
-from skep.core.insight.dead_letter_browser import LetterFilter
+from skep.core.insight.dead_letter_browser import DeadLetterQuery
 from skep.http.auth.principal import Permission
 from skep.http.request import Call, Reply
 from skep.http.routes.lookup import asked_queue, asked_queues
@@ -27,7 +27,7 @@ async def letters(call: Call) -> Reply:
     query: LettersQuery = call.query
     page = await call.broker.insight.dead_letters.page(
         await asked_queues(call, partition=query.partition),
-        LetterFilter(
+        DeadLetterQuery(
             group=query.consumer_group,
             partition=query.partition,
             from_=in_utc(query.from_),
@@ -40,7 +40,7 @@ async def letters(call: Call) -> Reply:
     with_data = call.may(Permission.READ)
     return Reply(
         DeadLetterPage(
-            messages=[to_letter(letter, with_data=with_data) for letter in page.letters],
+            messages=[to_letter(letter, with_data=with_data) for letter in page.dead_letters],
             total=page.total,
             next=page.next,
             pagination=Pagination(limit=query.limit, offset=query.offset, total=page.total),

@@ -61,7 +61,7 @@ async def messages(call: Call) -> Reply:
     return Reply(
         WireMessages(
             messages=[to_message(view) for view in page.messages],
-            mode=to_mode(view.standings for view in page.messages),
+            mode=to_mode(view.group_statuses for view in page.messages),
             next=page.next,
         )
     )
@@ -121,7 +121,7 @@ async def give_up(call: Call) -> Reply:
 
 async def _letter_of(call: Call, view: MessageView) -> FailedMessage | None:
     """The newest dead letter of a message."""
-    numbers = [each.letter for each in view.standings if each.letter is not None]
+    numbers = [each.dead_letter for each in view.group_statuses if each.dead_letter is not None]
     if not numbers:
         return None
     return await call.broker.dead_letters.get(view.message.queue, max(numbers))

@@ -146,7 +146,7 @@ async def partitions(call: Call) -> Reply:
 async def depth(call: Call) -> Reply:
     """What a group still has to read of a queue."""
     name, query = call.params["queue"], call.query
-    found = await call.broker.insight.groups.depth(name, query.group, limit=query.limit)
+    found = await call.broker.insight.groups.backlog(name, query.group, limit=query.limit)
     return Reply(
         DepthAnswer(
             queue=name,

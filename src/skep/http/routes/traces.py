@@ -95,8 +95,8 @@ async def names(call: Call) -> Reply:
 async def by_trace_id(call: Call) -> Reply:
     """The messages of all queues that the caller sees and that share a trace id."""
     trace_id = _trace_id(call.params["traceId"])
-    sees = call.principal.sees if call.principal.restricted else None
-    found = await call.broker.traces.messages(trace_id, sees=sees, limit=call.query.limit)
+    visible = call.principal.sees if call.principal.restricted else None
+    found = await call.broker.traces.messages(trace_id, visible=visible, limit=call.query.limit)
     views = [await call.broker.insight.messages.get(message.id) for message in found]
     return Reply(TracedMessages(trace_id=trace_id, messages=[to_message(view) for view in views]))
 
