@@ -1,6 +1,6 @@
 """What time it is for who removes things, when somebody sets the clock."""
 
-from skep.core.sweeper import LEAP, CautiousClock
+from skep.core.cautious_clock import LEAP, CautiousClock
 from skep.model.name import SECOND
 from skep.store.clock import SystemClock
 from skep.testing.clock import ManualClock
