@@ -13,15 +13,16 @@ published, replaced, dropped or swept by one of those who try at once, on whiche
 import unicodedata
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 from uuid import uuid4
 
 import msgspec
 from msgspec.structs import replace
 
 from skep.core.aio import next_slice, yielding
+from skep.core.log.entry_table import PAGE, decode_entry, read_entries
 from skep.core.sink.chunk import Content, Part
-from skep.errors import Corrupted, Invalid
+from skep.errors import Invalid
 from skep.model.change import EntryUpdate
 from skep.model.entry import Entry
 from skep.model.name import MAX_NUMBER, check_count, check_text
@@ -34,9 +35,6 @@ MAX_CHUNKS = 1_000_000
 MAX_LABEL = 255
 _SEPARATOR = "\x1f"
 """Between the parts of a key: no part can contain it."""
-_PAGE = 1000
-
-T = TypeVar("T")
 
 
 class ChunkRef(msgspec.Struct, frozen=True, array_like=True):
@@ -239,7 +237,7 @@ def put_chunk(
         EntryUpdate(space=CHUNKS, key=each.data, value=part.value)
         for each, part in zip(ref.stored, parts, strict=True)
     ]
-    return updates + (drop_data([_decode(known, ChunkRef)]) if known else [])
+    return updates + (drop_data([decode_entry(known, ChunkRef)]) if known else [])
 
 
 def _piece(data: str, parts: Sequence[Part], content: Content) -> ChunkRef:
@@ -271,12 +269,12 @@ def put_progress(
 
 def is_published(progress: Entry) -> bool:
     """Whether all is published that was decided for an app."""
-    return _decode(progress, Progress).done is None
+    return decode_entry(progress, Progress).done is None
 
 
 def is_claim(progress: Entry) -> bool:
     """Whether an app has an owner and has not committed any version."""
-    return _decode(progress, Progress).version is None
+    return decode_entry(progress, Progress).version is None
 
 
 def forget(progress: Entry) -> EntryUpdate:
@@ -299,28 +297,29 @@ def drop_data(refs: Iterable[ChunkRef]) -> list[EntryUpdate]:
 
 async def read_staged(store: Store, prefix: str) -> list[StagedChunk]:
     """The chunks that are staged under a prefix of keys, in their order."""
-    found = await read_all(store, STAGES, prefix)
-    return [StagedChunk(entry, _decode(entry, ChunkRef)) async for entry in yielding(found)]
+    found = await read_entries(store, STAGES, prefix)
+    return [StagedChunk(entry, decode_entry(entry, ChunkRef)) async for entry in yielding(found)]
 
 
 async def read_sizes(store: Store) -> list[tuple[str, int]]:
     """The application and the size of each chunk that is staged."""
-    found = await read_all(store, STAGES)
+    found = await read_entries(store, STAGES)
     return [
-        (_app_of_chunk(entry), _decode(entry, ChunkSize).size) async for entry in yielding(found)
+        (_app_of_chunk(entry), decode_entry(entry, ChunkSize).size)
+        async for entry in yielding(found)
     ]
 
 
 async def find_size(store: Store, key: str) -> int | None:
     """The size of a staged chunk, if it is staged."""
     found = await store.find_entries(STAGES, [key])
-    return _decode(found[0], ChunkSize).size if found else None
+    return decode_entry(found[0], ChunkSize).size if found else None
 
 
 async def read_progress(store: Store, progress_key: ProgressKey) -> tuple[Progress | None, int]:
     """How far an app is, and the version of the entry that says so."""
     found = await store.find_entries(progress_key.space, [progress_key.app])
-    return (_decode(found[0], Progress), found[0].version) if found else (None, 0)
+    return (decode_entry(found[0], Progress), found[0].version) if found else (None, 0)
 
 
 async def read_owner(store: Store, app: str) -> str | None:
@@ -336,9 +335,9 @@ async def read_owners(store: Store, apps: Sequence[str]) -> dict[str, str]:
     """The owners of apps, without those that have none."""
     owners: dict[str, str] = {}
     for space in (BATCHES, APPS):
-        for start in range(0, len(apps), _PAGE):
-            for entry in await store.find_entries(space, apps[start : start + _PAGE]):
-                if owner := _decode(entry, Progress).owner:
+        for start in range(0, len(apps), PAGE):
+            for entry in await store.find_entries(space, apps[start : start + PAGE]):
+                if owner := decode_entry(entry, Progress).owner:
                     owners[entry.key] = owner
             await next_slice()
     return owners
@@ -346,7 +345,7 @@ async def read_owners(store: Store, apps: Sequence[str]) -> dict[str, str]:
 
 async def read_manifest(store: Store, progress_key: ProgressKey) -> CommitManifest | None:
     found = await store.find_entries(MANIFESTS, [progress_key.manifest_key])
-    return _decode(found[0], CommitManifest) if found else None
+    return decode_entry(found[0], CommitManifest) if found else None
 
 
 async def read_data(store: Store, refs: Sequence[ChunkRef]) -> list[bytes] | None:
@@ -355,22 +354,5 @@ async def read_data(store: Store, refs: Sequence[ChunkRef]) -> list[bytes] | Non
     return [entry.value for entry in found] if len(found) == len(refs) else None
 
 
-async def read_all(store: Store, space: str, prefix: str = "") -> list[Entry]:
-    page = await store.list_entries(space, prefix=prefix, limit=_PAGE)
-    found = list(page)
-    while len(page) == _PAGE:
-        await next_slice()
-        page = await store.list_entries(space, prefix=prefix, after=page[-1].key, limit=_PAGE)
-        found += page
-    return found
-
-
 def _encode(record: msgspec.Struct) -> bytes:
     return msgspec.msgpack.encode(record)
-
-
-def _decode(entry: Entry, kind: type[T]) -> T:
-    try:
-        return msgspec.msgpack.decode(entry.value, type=kind)
-    except msgspec.MsgspecError as error:
-        raise Corrupted(f"the entry {entry.key!r} of {entry.space} is damaged: {error}") from None

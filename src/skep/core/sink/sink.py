@@ -18,6 +18,7 @@ from skep.core.cluster.maintenance_mode import MaintenanceMode
 from skep.core.cluster.peer_sync import PeerSync
 from skep.core.limits import Limits
 from skep.core.log.committer import Committer
+from skep.core.log.entry_table import read_entries
 from skep.core.sink import manifest
 from skep.core.sink.application import check_next, check_owner, check_repeated
 from skep.core.sink.chunk import Content, Part, PartitionRows, content_of, encode, group
@@ -232,7 +233,7 @@ class Sink:
     async def sweep(self) -> None:
         """Go on with what somebody has left half published, and drop what nobody wants."""
         now = self._store.clock.now()
-        for entry in await manifest.read_all(self._store, manifest.MANIFESTS):
+        for entry in await read_entries(self._store, manifest.MANIFESTS):
             await self._go_on(manifest.progress_key_of(entry.key), now)
         staging: set[str] = set()
         staged = await manifest.read_staged(self._store, "")
@@ -242,11 +243,11 @@ class Sink:
                 await self._drop(chunks)
             else:
                 staging.add(chunks[0].app)
-        for entry in await manifest.read_all(self._store, manifest.APPS):
+        for entry in await read_entries(self._store, manifest.APPS):
             unused = manifest.is_claim(entry) and entry.key not in staging
             if unused and entry.updated_at <= now - KEEP_STAGES:
                 await self._write([manifest.forget(entry)])
-        for entry in await manifest.read_all(self._store, manifest.BATCHES):
+        for entry in await read_entries(self._store, manifest.BATCHES):
             if entry.updated_at <= now - KEEP_BATCHES and manifest.is_published(entry):
                 await self._write([manifest.forget(entry)])
 
