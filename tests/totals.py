@@ -48,7 +48,7 @@ async def _check_group(broker: Broker, group: GroupState, listed: GroupLag) -> N
     known = [each.oldest_at for each in waiting if each.oldest_at]
     assert listed.oldest_at == min(known, default=None)
     assert told.oldest_at == await _oldest(broker, waiting)
-    depth = await broker.insight.groups.depth(queue, group.name, limit=2)
+    depth = await broker.insight.groups.backlog(queue, group.name, limit=2)
     assert (depth.backlog, depth.partitions_with_backlog) == (listed.backlog, len(waiting))
     assert depth.partitions == [(each.partition, each.backlog) for each in waiting[:2]]
 

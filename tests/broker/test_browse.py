@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from skep import Broker, Draft, KeyRing, Push
-from skep.core.insight.dead_letter_browser import LetterFilter
+from skep.core.insight.dead_letter_browser import DeadLetterQuery
 from skep.core.insight.message_browser import MAX_LOOKED_AT, MessageFilter
 from skep.errors import Invalid, MessageNotFound
 from skep.model.message_view import MessagePage
@@ -141,7 +141,7 @@ async def test_a_status_is_that_of_all_groups_together(queue: Broker) -> None:
     views = (await look(queue)).messages
 
     assert [view.status for view in views] == ["pending", "processing", "completed"]
-    assert [each.status for each in views[1].standings] == ["completed", "processing"]
+    assert [each.status for each in views[1].group_statuses] == ["completed", "processing"]
 
 
 @pytest.mark.one_server("commits of two servers in one instant have no order")
@@ -224,15 +224,15 @@ async def test_dead_letters_of_all_queues_come_newest_first_in_pages(queue: Brok
         await queue.fail(await pop(queue, name, batch=2))
     queues = await queue.insight.queues.find(lambda name: True)
 
-    whole = await queue.insight.dead_letters.page(queues, LetterFilter())
-    first = await queue.insight.dead_letters.page(queues, LetterFilter(), limit=4)
+    whole = await queue.insight.dead_letters.page(queues, DeadLetterQuery())
+    first = await queue.insight.dead_letters.page(queues, DeadLetterQuery(), limit=4)
     second = await queue.insight.dead_letters.page(
-        queues, LetterFilter(), limit=4, before=first.next
+        queues, DeadLetterQuery(), limit=4, before=first.next
     )
-    skipped = await queue.insight.dead_letters.page(queues, LetterFilter(), limit=3, offset=2)
+    skipped = await queue.insight.dead_letters.page(queues, DeadLetterQuery(), limit=3, offset=2)
 
-    assert [x.payload for x in whole.letters] == [b"21", b"20", b"11", b"10", b"1", b"0"]
+    assert [x.payload for x in whole.dead_letters] == [b"21", b"20", b"11", b"10", b"1", b"0"]
     assert (whole.total, whole.next) == (6, None)
-    assert first.letters + second.letters == whole.letters
+    assert first.dead_letters + second.dead_letters == whole.dead_letters
     assert (second.total, second.next) == (6, None)
-    assert skipped.letters == whole.letters[2:5]
+    assert skipped.dead_letters == whole.dead_letters[2:5]

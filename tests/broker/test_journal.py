@@ -10,8 +10,8 @@ import pytest
 
 from skep import Broker, Draft, KeyRing
 from skep.core.journal.journal import Selection
-from skep.core.journal.reader_group import At
-from skep.core.journal.scan import PATIENCE, STEP_BYTES, Some
+from skep.core.journal.reader_group import StartAtTime
+from skep.core.journal.scan import PATIENCE, STEP_BYTES, PartitionFilter
 from skep.errors import (
     Conflict,
     EncryptionUnavailable,
@@ -27,7 +27,7 @@ from skep.testing.clock import ManualClock
 from tests.broker.build import drafts, make_broker, pop, start, turn, until
 
 ORDERS = Selection(queues=("orders",))
-EVERYTHING = Some()
+EVERYTHING = PartitionFilter()
 KEYS = KeyRing({"1": b"k" * 32}, current="1")
 
 
@@ -55,7 +55,7 @@ def ranges(position: Position, name: str = "orders", *, start: int = 0) -> list[
 
 
 async def read(
-    queue: Broker, wanted: list[Range], some: Some = EVERYTHING, name: str = "orders"
+    queue: Broker, wanted: list[Range], some: PartitionFilter = EVERYTHING, name: str = "orders"
 ) -> tuple[list[MessageRun], list[Range]]:
     """What ranges hold, and what of them is gone."""
     number = (await queue.queues.get(name)).number
@@ -365,8 +365,8 @@ async def test_partitions_are_chosen_by_name_and_by_how_they_begin(queue: Broker
         await queue.push("orders", drafts(2, name))
     wanted = ranges(await heads(queue))
 
-    named, _ = await read(queue, wanted, Some(partitions=frozenset({"bob", "nobody"})))
-    begun, _ = await read(queue, wanted, Some(prefix="al"))
+    named, _ = await read(queue, wanted, PartitionFilter(partitions=frozenset({"bob", "nobody"})))
+    begun, _ = await read(queue, wanted, PartitionFilter(prefix="al"))
 
     assert {run.name for run in named} == {"bob"}
     assert {run.name for run in begun} == {"alice", "albert"}
@@ -377,7 +377,9 @@ async def test_shares_hold_every_partition_once(queue: Broker) -> None:
         await queue.push("orders", drafts(1, f"p{number}"))
     wanted = ranges(await heads(queue))
 
-    shares = [(await read(queue, wanted, Some(share=(index, 3))))[0] for index in range(3)]
+    shares = [
+        (await read(queue, wanted, PartitionFilter(share=(index, 3))))[0] for index in range(3)
+    ]
 
     assert all(shares)
     assert sorted(place for share in shares for place in places(share)) == sorted(
@@ -392,12 +394,12 @@ async def test_shares_hold_every_partition_once(queue: Broker) -> None:
         ([Range(0, 5, 4)], EVERYTHING, "ranges[0]"),
         ([Range(0, 0, 1), Range(-1, 0, 1)], EVERYTHING, "ranges[1]"),
         ([Range(0, 0, 1 << 63)], EVERYTHING, "ranges[0]"),
-        ([Range(0, 0, 1)], Some(share=(3, 3)), "share[0]"),
-        ([Range(0, 0, 1)], Some(share=(0, 0)), "share[1]"),
+        ([Range(0, 0, 1)], PartitionFilter(share=(3, 3)), "share[0]"),
+        ([Range(0, 0, 1)], PartitionFilter(share=(0, 0)), "share[1]"),
     ],
 )
 async def test_ranges_that_mean_nothing_are_refused(
-    queue: Broker, wanted: list[Range], some: Some, field: str
+    queue: Broker, wanted: list[Range], some: PartitionFilter, field: str
 ) -> None:
     await queue.push("orders", drafts(1))
 
@@ -519,8 +521,8 @@ async def test_a_group_begins_at_a_time(queue: Broker, clock: ManualClock) -> No
         clock.advance(10)
     moment = clock.now() - 25_000_000
 
-    assert behind(await begin(queue, At(at=moment), "a")) == 4
-    assert behind(await begin(queue, At(at=0), "b")) == 0
+    assert behind(await begin(queue, StartAtTime(at=moment), "a")) == 4
+    assert behind(await begin(queue, StartAtTime(at=0), "b")) == 0
 
 
 async def test_a_time_to_come_is_refused_or_means_the_end(
@@ -530,8 +532,8 @@ async def test_a_time_to_come_is_refused_or_means_the_end(
     later = clock.now() + 1_000_000
 
     with pytest.raises(Invalid, match="later than all messages"):
-        await begin(queue, At(at=later))
-    assert behind(await begin(queue, At(at=later, otherwise="latest"))) == 2
+        await begin(queue, StartAtTime(at=later))
+    assert behind(await begin(queue, StartAtTime(at=later, otherwise="latest"))) == 2
 
 
 @pytest.mark.one_server("reads positions of one lane")
@@ -542,14 +544,16 @@ async def test_a_time_is_found_between_what_retention_left(
         await queue.push("orders", drafts(2, f"p{number % 2}"))
         clock.advance(10)
     moment = clock.now() - 35_000_000
-    before = behind(await begin(queue, At(at=moment), "a"))
+    before = behind(await begin(queue, StartAtTime(at=moment), "a"))
     await queue.queues.clear("orders", partition="p1")
 
     runs, _ = await read(
         queue,
         [
             Range(lane, at, 12)
-            for lane, at in (await begin(queue, At(at=moment), "b")).queues["orders"].lanes.items()
+            for lane, at in (await begin(queue, StartAtTime(at=moment), "b"))
+            .queues["orders"]
+            .lanes.items()
         ],
     )
 
@@ -566,7 +570,7 @@ async def test_a_time_before_what_is_kept_is_where_that_begins(
     await queue.push("orders", drafts(2, "bob"))
     await queue.queues.clear("orders", partition="alice")
 
-    assert behind(await begin(queue, At(at=0))) == 3
+    assert behind(await begin(queue, StartAtTime(at=0))) == 3
 
 
 async def test_a_position_of_another_store_is_refused(queue: Broker) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from skep import Broker, Draft
 from skep.core.journal.journal import Heads, Selection
-from skep.core.journal.scan import Some
+from skep.core.journal.scan import PartitionFilter
 from skep.errors import Conflict, Invalid
 from skep.model.journal import Position, Range, Step
 from skep.store.postgres.store import PostgresStore
@@ -19,7 +19,7 @@ from tests.broker.build import drafts, make_broker
 from tests.databases import databases
 
 LANES = 3
-EVERYTHING = Some()
+EVERYTHING = PartitionFilter()
 ORDERS = Selection(queues=("orders",))
 
 Push = Callable[[int, Sequence[Draft]], Awaitable[object]]
@@ -36,7 +36,12 @@ class Servers:
         return await self.first.journal.look(ORDERS, lambda _: True, **asked)
 
     async def steps(
-        self, start: Position, end: Position, some: Some = EVERYTHING, *, in_order: bool = True
+        self,
+        start: Position,
+        end: Position,
+        partitions: PartitionFilter = EVERYTHING,
+        *,
+        in_order: bool = True,
     ) -> list[Step]:
         number = (await self.first.queues.get("orders")).number
         begun = start.queues["orders"].lanes
@@ -45,7 +50,7 @@ class Servers:
             for lane, head in end.queues["orders"].lanes.items()
         ]
         reading = self.first.journal
-        steps = await reading.read("orders", number, ranges, some, in_order=in_order)
+        steps = await reading.read("orders", number, ranges, partitions, in_order=in_order)
         return [step async for step in steps]
 
     async def read(self, start: Position, end: Position, **asked: Any) -> list[tuple[str, int]]:
@@ -155,7 +160,7 @@ async def test_each_share_of_the_partitions_is_in_order_and_together_they_are_al
     found = await servers.look()
 
     shares = [
-        await servers.read(found.first, found.heads, some=Some(share=(index, 3)))
+        await servers.read(found.first, found.heads, partitions=PartitionFilter(share=(index, 3)))
         for index in range(3)
     ]
 
@@ -215,7 +220,7 @@ async def test_a_lane_that_is_asked_for_twice_cannot_be_in_order(servers: Server
     twice = [Range(lane, 0, 1), Range(lane, 2, 3)]
 
     with pytest.raises(Invalid) as refused:
-        await servers.first.journal.read("orders", number, twice, Some(), in_order=True)
+        await servers.first.journal.read("orders", number, twice, PartitionFilter(), in_order=True)
 
     assert refused.value.field == "ranges"
 
@@ -229,4 +234,4 @@ async def test_what_was_never_committed_is_refused_and_not_taken_for_removed(
 
     for beyond in (Range(lane, 0, 5), Range(lane + 7, 0, 1)):
         with pytest.raises(Conflict, match="restored backup"):
-            await servers.first.journal.read("orders", number, [beyond], Some())
+            await servers.first.journal.read("orders", number, [beyond], PartitionFilter())

@@ -185,7 +185,7 @@ async def test_depth_counts_what_a_group_has_not_read(queue: Broker) -> None:
     await queue.push("orders", [*drafts(3, "a"), *drafts(2, "b"), *drafts(1, "c")])
     await pop(queue, partition="a", batch=3, group="billing", auto_ack=True)
 
-    depth = await queue.insight.groups.depth("orders", "billing", limit=1)
+    depth = await queue.insight.groups.backlog("orders", "billing", limit=1)
 
     assert (depth.backlog, depth.partitions_with_backlog) == (3, 2)
     assert depth.partitions == [("b", 2)]
@@ -194,11 +194,11 @@ async def test_depth_counts_what_a_group_has_not_read(queue: Broker) -> None:
 async def test_depth_is_all_there_is_if_nobody_has_popped(queue: Broker) -> None:
     await queue.push("orders", drafts(3))
 
-    depth = await queue.insight.groups.depth("orders", QUEUE_MODE, limit=10)
+    depth = await queue.insight.groups.backlog("orders", QUEUE_MODE, limit=10)
 
     assert depth.backlog == 3
     with pytest.raises(GroupNotFound):
-        await queue.insight.groups.depth("orders", "unknown", limit=10)
+        await queue.insight.groups.backlog("orders", "unknown", limit=10)
 
 
 # Starting again.

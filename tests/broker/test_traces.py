@@ -79,7 +79,7 @@ async def test_messages_of_queues_that_are_not_seen_do_not_count_towards_the_lim
     for name, payload in (("orders", b"a"), ("payments", b"b"), ("payments", b"c")):
         await queue.push(name, [Draft(payload, trace_id=TRACE)])
 
-    found = await queue.traces.messages(TRACE, sees=lambda name: name == "payments", limit=1)
+    found = await queue.traces.messages(TRACE, visible=lambda name: name == "payments", limit=1)
 
     assert payloads(found) == [b"b"]
 

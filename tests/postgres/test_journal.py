@@ -7,7 +7,7 @@ import pytest
 
 from skep import Broker
 from skep.core.journal.journal import Selection
-from skep.core.journal.scan import Some
+from skep.core.journal.scan import PartitionFilter
 from skep.errors import PositionMismatch, QueueNotFound
 from skep.model.journal import Range
 from skep.store.postgres.store import PostgresStore
@@ -39,7 +39,7 @@ async def rows(server: Broker, *, in_order: bool = False) -> list[bytes]:
     for step in [
         step
         async for step in await reading.read(
-            "orders", place.number, ranges, Some(), in_order=in_order
+            "orders", place.number, ranges, PartitionFilter(), in_order=in_order
         )
     ]:
         missing += step.missing
@@ -63,7 +63,7 @@ async def test_a_range_of_a_queue_that_another_server_has_just_made_is_read(
     place = (await queue.journal.look(ORDERS, everybody)).heads.queues["orders"]
     ranges = [Range(lane, 0, head) for lane, head in place.lanes.items()]
 
-    steps = await other.journal.read("orders", place.number, ranges, Some())
+    steps = await other.journal.read("orders", place.number, ranges, PartitionFilter())
 
     assert sum([run.count async for step in steps for run in step.runs]) == 3
 
@@ -89,7 +89,7 @@ async def test_a_queue_that_no_server_has_is_not_found(queue: Broker, other: Bro
     with pytest.raises(QueueNotFound):
         await other.journal.look(ORDERS, everybody)
     with pytest.raises(QueueNotFound):
-        await other.journal.read("orders", 1, [Range(0, 0, 1)], Some())
+        await other.journal.read("orders", 1, [Range(0, 0, 1)], PartitionFilter())
 
 
 @pytest.mark.parametrize("in_order", [False, True])
@@ -114,7 +114,7 @@ async def test_a_partition_whose_row_was_deleted_is_reported_as_missing(
         place = (await fresh.journal.look(ORDERS, everybody)).heads.queues["orders"]
         ranges = [Range(lane, 0, head) for lane, head in place.lanes.items()]
 
-        steps = await fresh.journal.read("orders", place.number, ranges, Some())
+        steps = await fresh.journal.read("orders", place.number, ranges, PartitionFilter())
 
         assert [each async for step in steps for each in step.missing] == [
             Range(ranges[0].lane, 2, 5)

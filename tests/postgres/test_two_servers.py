@@ -540,7 +540,7 @@ async def test_servers_list_partitions_and_groups_in_one_order_whoever_made_them
 async def _listed(server: Broker) -> tuple[list[int], list[str], list[str], list[str]]:
     """Numbers of partitions, and names in other lists."""
     insight = server.insight
-    depth = await insight.groups.depth("orders", "a", limit=100)
+    depth = await insight.groups.backlog("orders", "a", limit=100)
     return (
         [each.number for each in await insight.queues.partitions("orders")],
         [each.partition for each in await insight.groups.partitions("orders", "a", limit=100)],

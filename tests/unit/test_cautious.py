@@ -1,6 +1,6 @@
 """What time it is for who removes things, when somebody sets the clock."""
 
-from skep.core.sweeper import LEAP, Cautious
+from skep.core.cautious_clock import LEAP, CautiousClock
 from skep.model.name import SECOND
 from skep.store.clock import SystemClock
 from skep.testing.clock import ManualClock
@@ -10,7 +10,7 @@ HOUR = 3600
 
 def test_a_leap_is_not_believed_at_once() -> None:
     clock = ManualClock()
-    cautious = Cautious(clock)
+    cautious = CautiousClock(clock)
     before = cautious.now()
 
     clock.advance(HOUR)
@@ -20,7 +20,7 @@ def test_a_leap_is_not_believed_at_once() -> None:
 
 def test_a_small_step_is_believed() -> None:
     clock = ManualClock()
-    cautious = Cautious(clock)
+    cautious = CautiousClock(clock)
 
     clock.advance(30)
 
@@ -29,7 +29,7 @@ def test_a_small_step_is_believed() -> None:
 
 def test_a_clock_that_is_set_back_is_believed() -> None:
     clock = ManualClock()
-    cautious = Cautious(clock)
+    cautious = CautiousClock(clock)
     clock.advance(HOUR)
     cautious.now()
 
@@ -40,7 +40,7 @@ def test_a_clock_that_is_set_back_is_believed() -> None:
 
 def test_a_leap_that_lasts_is_believed_as_fast_as_time_passes() -> None:
     clock, own = ManualClock(), ManualClock()
-    cautious = Cautious(clock, own)
+    cautious = CautiousClock(clock, own)
     clock.advance(HOUR)
     cautious.now()
 
@@ -56,6 +56,6 @@ def test_a_leap_that_lasts_is_believed_as_fast_as_time_passes() -> None:
 
 def test_a_clock_that_goes_on_is_followed() -> None:
     clock = SystemClock()
-    cautious = Cautious(clock)
+    cautious = CautiousClock(clock)
 
     assert abs(cautious.now() - clock.now()) < SECOND

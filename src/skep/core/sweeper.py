@@ -8,6 +8,7 @@ from functools import partial
 
 from skep.core.admin.queue import Queues
 from skep.core.aio import log_failure, yielding
+from skep.core.cautious_clock import CautiousClock
 from skep.core.cluster.peer_sync import PeerSync
 from skep.core.consume.eviction import Evictor
 from skep.core.journal.reader_group import ReaderGroups
@@ -20,7 +21,6 @@ from skep.errors import Corrupted
 from skep.model.journal import Lanes
 from skep.model.name import SECOND, Instant, Offset
 from skep.model.queue import QueueOptions
-from skep.store.clock import Clock, SystemClock
 from skep.store.protocol import Store
 
 RETENTION = "retention"
@@ -31,42 +31,10 @@ KEEP_OUTCOMES = 24 * 3600 * SECOND
 KEEP_REMOVALS = 90 * 24 * 3600 * SECOND
 """How far the retention history reaches back."""
 
-LEAP = 60 * SECOND
-"""By how much the store's clock may leap ahead and be believed at once."""
-
 _STEP = 1000
 _HISTORIES = 100
 """Queues whose history is swept at a time."""
 _log = logging.getLogger("skep.sweeper")
-
-
-class Cautious:
-    """The store's time for who removes things, which do not come back.
-
-    If somebody sets its clock forward all that is kept seems old at once. So a leap is not believed
-    at once, but as fast as time passes by a clock that nobody sets; meanwhile it can be mended.
-    """
-
-    def __init__(self, clock: Clock, own: Clock | None = None) -> None:
-        self._clock = clock
-        self._own = own or SystemClock()
-        self._ahead = clock.now() - self._own.now()
-        """How far the store's clock is ahead of our own, as far as that is believed."""
-        self._asked_at = self._own.now()
-        self._leaping = False
-
-    def now(self) -> Instant:
-        own, told = self._own.now(), self._clock.now()
-        passed, self._asked_at = own - self._asked_at, own
-        leap = told - own - self._ahead
-        if leap > LEAP and not self._leaping:
-            _log.error(
-                "the clock of the store leapt ahead by %d s: what seems old is kept a while longer",
-                leap // SECOND,
-            )
-        self._leaping = leap > LEAP
-        self._ahead += min(leap, passed) if self._leaping else leap
-        return own + self._ahead
 
 
 class Sweeper:
@@ -129,7 +97,7 @@ class Sweeper:
         return queues[start : start + _HISTORIES]
 
     async def _run(self, interval: float) -> None:
-        clock = Cautious(self._store.clock)
+        clock = CautiousClock(self._store.clock)
         # A sink whose server died waits for nothing else.
         await self._try(self._staging.sweep, interval)
         while True:

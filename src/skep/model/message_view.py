@@ -11,14 +11,14 @@ from skep.model.stats import MessageStatus
 from skep.model.trace import TraceEvent, TraceName
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a message for one group. ``letter`` is the number of its dead letter."""
+class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a message for one group. ``dead_letter`` is the number of its dead letter."""
 
     group: str
     status: MessageStatus
     lease_expires_at: datetime | None = None
     attempt: int = 0
-    letter: int | None = None
+    dead_letter: int | None = None
 
 
 class MessageView(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ class MessageView(msgspec.Struct, frozen=True, kw_only=True):
     shown: bool
     encrypted: bool
     status: MessageStatus
-    standings: list[Standing]
+    group_statuses: list[GroupStatus]
 
 
 class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,10 +42,10 @@ class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-class LetterPage(msgspec.Struct, frozen=True, kw_only=True):
+class DeadLetterPage(msgspec.Struct, frozen=True, kw_only=True):
     """Dead letters, newest first; ``total`` is how many match on all pages."""
 
-    letters: list[FailedMessage]
+    dead_letters: list[FailedMessage]
     total: int
     next: int | None
 

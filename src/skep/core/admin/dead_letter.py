@@ -68,8 +68,8 @@ class DeadLetters:
         if before is not None:
             check_count("before", before, most=MAX_NUMBER)
         which = self._filter(queue, group, partition, from_, to)
-        letters = await self._store.dead_letters(which, before=before, limit=limit)
-        return [self._shown(letter) for letter in letters]
+        dead_letters = await self._store.dead_letters(which, before=before, limit=limit)
+        return [self._shown(dead_letter) for dead_letter in dead_letters]
 
     @current
     async def count(
@@ -89,7 +89,7 @@ class DeadLetters:
     @current
     async def get(self, queue: str, number: int) -> FailedMessage:
         """One dead letter by its number."""
-        return self._shown(await self._letter(queue, number))
+        return self._shown(await self._dead_letter(queue, number))
 
     @current
     async def replay(self, queue: str, numbers: Sequence[int]) -> Sequence[Receipt]:
@@ -103,7 +103,7 @@ class DeadLetters:
         what has not gone back is still a dead letter, and can be listed and sent back.
         """
         for number in _check_numbers(numbers):
-            await self._letter(queue, number)
+            await self._dead_letter(queue, number)
         return [receipt async for step in self._replay(queue, numbers) for receipt in step]
 
     @current
@@ -125,7 +125,7 @@ class DeadLetters:
         outcome = await self._committer.submit(Change(removals=removals))
         if not isinstance(outcome, Applied):
             for number in numbers:
-                await self._letter(queue, number)
+                await self._dead_letter(queue, number)
 
     @current
     async def delete_all(
@@ -169,27 +169,27 @@ class DeadLetters:
 
     async def _step(self, queue: str, numbers: Sequence[int]) -> Sequence[DeadLetter]:
         """As many of the first as go back at a time, at least one."""
-        letters: list[DeadLetter] = []
+        dead_letters: list[DeadLetter] = []
         size = 0
         for number in numbers:
-            letter = await self._letter(queue, number)
-            size += len(letter.payload)
-            if letters and size > _STEP_BYTES:
+            dead_letter = await self._dead_letter(queue, number)
+            size += len(dead_letter.payload)
+            if dead_letters and size > _STEP_BYTES:
                 break
-            letters.append(letter)
-        return letters
+            dead_letters.append(dead_letter)
+        return dead_letters
 
-    async def _send_back(self, letters: Sequence[DeadLetter]) -> Sequence[Receipt]:
+    async def _send_back(self, dead_letters: Sequence[DeadLetter]) -> Sequence[Receipt]:
         backoff = Backoff("the same dead letters")
         while True:
             await self._mode.check_normal()
-            places = [self._partition(letter) for letter in letters]
+            places = [self._partition(dead_letter) for dead_letter in dead_letters]
             queues = {place.queue.versions[0] for place in places}
             change = Change(
-                appends=tuple(map(self._append, letters, places)),
+                appends=tuple(map(self._append, dead_letters, places)),
                 removals=tuple(
-                    DeadLetterRemoval(queue=letter.queue, number=letter.number)
-                    for letter in letters
+                    DeadLetterRemoval(queue=dead_letter.queue, number=dead_letter.number)
+                    for dead_letter in dead_letters
                 ),
                 queues=tuple(queues),
                 based_on=NORMAL_PUSH,
@@ -197,28 +197,30 @@ class DeadLetters:
             outcome = await self._committer.submit(change)
             if isinstance(outcome, Applied):
                 break
-            await self._check_present(letters)
+            await self._check_present(dead_letters)
             await backoff.pause()
         return [
-            Receipt(place.name, place.number, where.offsets[0], False, letter.transaction_id)
-            for letter, place, where in zip(letters, places, outcome.appended, strict=True)
+            Receipt(place.name, place.number, where.offsets[0], False, dead_letter.transaction_id)
+            for dead_letter, place, where in zip(
+                dead_letters, places, outcome.appended, strict=True
+            )
         ]
 
-    async def _check_present(self, letters: Sequence[DeadLetter]) -> None:
-        for letter in letters:
-            if await self._store.find_dead_letter(letter.queue, letter.number) is None:
-                raise DeadLetterNotFound(letter.number)
+    async def _check_present(self, dead_letters: Sequence[DeadLetter]) -> None:
+        for dead_letter in dead_letters:
+            if await self._store.find_dead_letter(dead_letter.queue, dead_letter.number) is None:
+                raise DeadLetterNotFound(dead_letter.number)
 
     async def _all(self, queue: str, group: str | None, partition: str | None) -> Sequence[int]:
         which = self._filter(queue, group, partition, None, None)
         numbers: list[int] = []
         before = None
-        while letters := await self._store.dead_letters(which, before=before, limit=_PAGE):
-            numbers += (letter.number for letter in letters)
-            before = letters[-1].number
+        while dead_letters := await self._store.dead_letters(which, before=before, limit=_PAGE):
+            numbers += (dead_letter.number for dead_letter in dead_letters)
+            before = dead_letters[-1].number
         return numbers[::-1]
 
-    async def _letter(self, queue: str, number: int) -> DeadLetter:
+    async def _dead_letter(self, queue: str, number: int) -> DeadLetter:
         config = self._registry.any_queue(queue).config
         check_count("number", number, most=MAX_NUMBER)
         found = await self._store.find_dead_letter(config.number, number)
@@ -244,45 +246,47 @@ class DeadLetters:
             to_at=None if to is None else from_datetime("to", to),
         )
 
-    def _partition(self, letter: DeadLetter) -> PartitionState:
+    def _partition(self, dead_letter: DeadLetter) -> PartitionState:
         """Where a dead letter came from; its queue may have been deleted a moment ago."""
-        found = self._registry.find_partition(letter.partition)
+        found = self._registry.find_partition(dead_letter.partition)
         if found is None:
-            raise DeadLetterNotFound(letter.number)
+            raise DeadLetterNotFound(dead_letter.number)
         return found
 
-    def _append(self, letter: DeadLetter, place: PartitionState) -> Append:
-        payload, encrypted = letter.payload, letter.encrypted
+    def _append(self, dead_letter: DeadLetter, place: PartitionState) -> Append:
+        payload, encrypted = dead_letter.payload, dead_letter.encrypted
         if not encrypted and place.queue.config.options.encryption_enabled:
             # The queue was not encrypted yet when the message was pushed.
-            bound_to = place_of(place.queue.config.name, place.name, letter.transaction_id)
+            bound_to = place_of(place.queue.config.name, place.name, dead_letter.transaction_id)
             payload, encrypted = self._keys.encrypt(payload, bound_to), True
         columns = Columns(
             payloads=[payload],
-            transaction_ids=[letter.transaction_id],
-            trace_ids=[letter.trace] if letter.trace else None,
-            producers=[letter.producer] if letter.producer else None,
+            transaction_ids=[dead_letter.transaction_id],
+            trace_ids=[dead_letter.trace] if dead_letter.trace else None,
+            producers=[dead_letter.producer] if dead_letter.producer else None,
             flags=bytes([ENCRYPTED]) if encrypted else None,
         )
-        return Append(queue=letter.queue, partition=letter.partition, columns=columns, replay=True)
+        return Append(
+            queue=dead_letter.queue, partition=dead_letter.partition, columns=columns, replay=True
+        )
 
-    def _shown(self, letter: DeadLetter) -> FailedMessage:
-        partition = self._partition(letter)
+    def _shown(self, dead_letter: DeadLetter) -> FailedMessage:
+        partition = self._partition(dead_letter)
         return FailedMessage(
-            number=letter.number,
+            number=dead_letter.number,
             queue=partition.queue.config.name,
             partition=partition.name,
-            offset=letter.offset,
-            message_id=letter.message_id,
-            transaction_id=letter.transaction_id,
-            trace_id=UUID(bytes=letter.trace) if letter.trace else None,
-            group=letter.group,
-            error=letter.error,
-            attempts=letter.attempts,
-            payload=self._segment_reader.payload_of(letter),
-            producer=letter.producer,
-            created_at=to_datetime(letter.created_at),
-            failed_at=to_datetime(letter.failed_at),
+            offset=dead_letter.offset,
+            message_id=dead_letter.message_id,
+            transaction_id=dead_letter.transaction_id,
+            trace_id=UUID(bytes=dead_letter.trace) if dead_letter.trace else None,
+            group=dead_letter.group,
+            error=dead_letter.error,
+            attempts=dead_letter.attempts,
+            payload=self._segment_reader.payload_of(dead_letter),
+            producer=dead_letter.producer,
+            created_at=to_datetime(dead_letter.created_at),
+            failed_at=to_datetime(dead_letter.failed_at),
         )
 
 

@@ -3,15 +3,13 @@
 import asyncio
 from datetime import datetime, timedelta
 
-import msgspec
 from msgspec.structs import replace
 
 from skep.core.aio import run_to_completion
 from skep.core.log.committer import Committer
-from skep.core.sink.manifest import read_all
-from skep.errors import Corrupted, NotFound
+from skep.core.log.entry_table import EntryTable, read_entries
+from skep.errors import NotFound
 from skep.model.change import Applied, Change, EntryUpdate
-from skep.model.entry import Entry
 from skep.model.name import check_name, to_datetime
 from skep.model.pipeline import PipelineRun, check_run
 from skep.store.protocol import Store
@@ -25,6 +23,7 @@ SILENCE = timedelta(seconds=60)
 class Pipelines:
     def __init__(self, store: Store, committer: Committer) -> None:
         self._store = store
+        self._table = EntryTable(store, SPACE, PipelineRun)
         self._committer = committer
         self._making_room = asyncio.Lock()
 
@@ -40,7 +39,7 @@ class Pipelines:
         async with self._making_room:
             while True:
                 heard = replace(run, updated_at=self._now())
-                update = EntryUpdate(space=SPACE, key=run.id, value=_encode(heard))
+                update = self._table.put(run.id, heard)
                 change = Change(entries=(update, *await self._room_for(run.id)))
                 if isinstance(await self._committer.submit(change), Applied):
                     return heard
@@ -49,22 +48,22 @@ class Pipelines:
         """Take those away that a new run has no room beside."""
         if await self._store.find_entries(SPACE, [identity]):
             return []
-        kept = await read_all(self._store, SPACE)
-        kept.sort(key=lambda entry: _age(self._shown(entry)))
+        kept = await read_entries(self._store, SPACE)
+        kept.sort(key=lambda entry: _age(self._shown(self._table.decode(entry))))
         return [
-            EntryUpdate(space=SPACE, key=entry.key, value=None, expected=entry.version)
+            self._table.delete(entry.key, entry.version)
             for entry in kept[: max(0, len(kept) - MAX_RUNS + 1)]
         ]
 
     async def list(self) -> list[PipelineRun]:
         """All runs, the newest first."""
-        found = [self._shown(entry) for entry in await read_all(self._store, SPACE)]
-        return sorted(found, key=_updated_at, reverse=True)
+        runs = [self._shown(run) for run in await self._table.all()]
+        return sorted(runs, key=_updated_at, reverse=True)
 
     async def find(self, identity: str) -> PipelineRun | None:
         """What was last said of a run, if it is known."""
-        found = await self._store.find_entries(SPACE, [check_name("id", identity)])
-        return self._shown(found[0]) if found else None
+        run, _ = await self._table.find(check_name("id", identity))
+        return None if run is None else self._shown(run)
 
     async def get(self, identity: str) -> PipelineRun:
         """The same of one that must be known."""
@@ -76,11 +75,9 @@ class Pipelines:
     async def delete(self, identity: str) -> None:
         """Forget a run. One that is still running is back when it is next heard of."""
         await self.get(identity)
-        update = EntryUpdate(space=SPACE, key=identity, value=None)
-        await self._committer.submit(Change(entries=(update,)))
+        await self._committer.submit(Change(entries=(self._table.delete(identity),)))
 
-    def _shown(self, entry: Entry) -> PipelineRun:
-        run = _decode(entry)
+    def _shown(self, run: PipelineRun) -> PipelineRun:
         silent = self._now() - _updated_at(run) > SILENCE
         return replace(run, state="interrupted") if run.state == "running" and silent else run
 
@@ -95,13 +92,3 @@ def _age(run: PipelineRun) -> tuple[bool, datetime]:
 def _updated_at(run: PipelineRun) -> datetime:
     assert run.updated_at is not None
     return run.updated_at
-
-
-_encode = msgspec.msgpack.Encoder().encode
-
-
-def _decode(entry: Entry) -> PipelineRun:
-    try:
-        return msgspec.msgpack.decode(entry.value, type=PipelineRun)
-    except msgspec.MsgspecError as error:
-        raise Corrupted(f"the run {entry.key!r} of a pipeline is damaged: {error}") from None

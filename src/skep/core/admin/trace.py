@@ -45,19 +45,19 @@ class Traces:
 
     @current
     async def messages(
-        self, trace_id: UUID, *, sees: QueueFilter | None = None, limit: int = 1000
+        self, trace_id: UUID, *, visible: QueueFilter | None = None, limit: int = 1000
     ) -> list[Message]:
         """The messages with a trace id, of all queues, in the order in which they were pushed.
 
-        With ``sees`` only those of some queues: the others do not count towards the limit.
+        With ``visible`` only those of some queues: the others do not count towards the limit.
         """
         check_count("limit", limit, least=1, most=MAX_EVENTS)
         check_id("trace_id", trace_id)
-        most = limit if sees is None else MAX_EVENTS
+        most = limit if visible is None else MAX_EVENTS
         found: list[Message] = []
         for number, offset in await self._store.find_trace(trace_id.bytes, limit=most):
             partition = self._registry.find_partition(number)
-            if partition is None or not (sees is None or sees(partition.queue.config.name)):
+            if partition is None or not (visible is None or visible(partition.queue.config.name)):
                 continue
             message = await self._segment_reader.message(partition, offset)
             if message:

@@ -27,7 +27,7 @@ class LogPosition(NamedTuple):
         return f"{self.created_at}.{self.key[0]}.{self.key[1]}.{self.position}"
 
 
-def decode_place(before: object) -> LogPosition:
+def decode_position(before: object) -> LogPosition:
     text = check_text("before", before)
     match = _TOKEN.fullmatch(text)
     if match is None:
@@ -36,7 +36,7 @@ def decode_place(before: object) -> LogPosition:
     return LogPosition(created_at, (first, second), position)
 
 
-class Track(Protocol):
+class BackwardCursor(Protocol):
     """A line of segments. A position is a place between two messages."""
 
     key: tuple[int, int]
@@ -56,7 +56,7 @@ class Track(Protocol):
         ...
 
 
-class JournalTrack:
+class JournalCursor:
     """Everything that one server committed to a queue."""
 
     def __init__(self, store: LogStore, queue: int, lane: int, head: int) -> None:
@@ -86,7 +86,7 @@ class JournalTrack:
         return segment.position
 
 
-class PartitionTrack:
+class PartitionCursor:
     """One partition of a queue."""
 
     def __init__(self, store: LogStore, queue: int, partition: int, start: int, end: int) -> None:
@@ -112,11 +112,13 @@ class PartitionTrack:
         return segment.start
 
 
-async def begin(track: Track, before: LogPosition | None, stop: Instant | None) -> int:
+async def start_position(
+    cursor: BackwardCursor, before: LogPosition | None, stop: Instant | None
+) -> int:
     """Where to begin on a track: behind what was seen, and before ``stop``."""
     if before is None:
-        return await (track.end() if stop is None else track.position_at(stop))
-    if track.key == before.key:
-        return min(before.position, await track.end())
+        return await (cursor.end() if stop is None else cursor.position_at(stop))
+    if cursor.key == before.key:
+        return min(before.position, await cursor.end())
     # Of what is as old as the place, the tracks with greater keys were read first.
-    return await track.position_at(before.created_at + (track.key < before.key))
+    return await cursor.position_at(before.created_at + (cursor.key < before.key))

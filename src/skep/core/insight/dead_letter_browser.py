@@ -10,12 +10,12 @@ from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.limits import Limits
 from skep.core.state.registry import Registry
 from skep.model.dead_letter import FailedMessage
-from skep.model.message_view import LetterPage
+from skep.model.message_view import DeadLetterPage
 from skep.model.queue import Queue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LetterFilter:
+class DeadLetterQuery:
     """Which dead letters are meant; what is None does not restrict."""
 
     group: str | None = None
@@ -29,38 +29,40 @@ class DeadLetterBrowser:
         self,
         registry: Registry,
         peer_sync: PeerSync,
-        letters: DeadLetters,
+        dead_letters: DeadLetters,
         limits: Limits,
     ) -> None:
         self._peer_sync = peer_sync
         self._registry = registry
-        self._dead_letters = letters
+        self._dead_letters = dead_letters
         self._limits = limits
 
     @current
     async def page(
         self,
         queues: Sequence[Queue],
-        which: LetterFilter,
+        which: DeadLetterQuery,
         *,
         before: int | None = None,
         offset: int = 0,
         limit: int | None = None,
-    ) -> LetterPage:
+    ) -> DeadLetterPage:
         """Dead letters of some queues. ``before`` is the ``next`` of the page before."""
         limit = self._limits.check_page(limit)
         queues = [config for config in queues if self._has_partition(config, which.partition)]
         found: list[FailedMessage] = []
-        async for letter in self._newest_letters(queues, which, before, limit):
+        async for dead_letter in self._newest_dead_letters(queues, which, before, limit):
             if offset:
                 offset -= 1
             elif len(found) < limit:
-                found.append(letter)
+                found.append(dead_letter)
             else:
-                return LetterPage(
-                    letters=found, total=await self._total(queues, which), next=found[-1].number
+                return DeadLetterPage(
+                    dead_letters=found,
+                    total=await self._total(queues, which),
+                    next=found[-1].number,
                 )
-        return LetterPage(letters=found, total=await self._total(queues, which), next=None)
+        return DeadLetterPage(dead_letters=found, total=await self._total(queues, which), next=None)
 
     @current
     async def find(
@@ -71,24 +73,24 @@ class DeadLetterBrowser:
         if state is None:
             return None
         before = None
-        while letters := await self._dead_letters.list(
+        while dead_letters := await self._dead_letters.list(
             state.queue.config.name,
             group=group,
             partition=state.name,
             before=before,
             limit=self._limits.page,
         ):
-            for letter in letters:
-                if letter.transaction_id == transaction_id:
-                    return letter
-            before = letters[-1].number
+            for dead_letter in dead_letters:
+                if dead_letter.transaction_id == transaction_id:
+                    return dead_letter
+            before = dead_letters[-1].number
         return None
 
     def _has_partition(self, config: Queue, partition: str | None) -> bool:
         state = self._registry.queues.get(config.name)
         return state is not None and (partition is None or partition in state.partitions)
 
-    async def _total(self, queues: Iterable[Queue], which: LetterFilter) -> int:
+    async def _total(self, queues: Iterable[Queue], which: DeadLetterQuery) -> int:
         return sum(
             [
                 await self._dead_letters.count(
@@ -102,31 +104,31 @@ class DeadLetterBrowser:
             ]
         )
 
-    async def _newest_letters(
-        self, queues: Iterable[Queue], which: LetterFilter, before: int | None, limit: int
+    async def _newest_dead_letters(
+        self, queues: Iterable[Queue], which: DeadLetterQuery, before: int | None, limit: int
     ) -> AsyncIterator[FailedMessage]:
         """The letters of all queues by their numbers, which are given in the order of time."""
         heap: list[tuple[int, str, list[FailedMessage]]] = []
         for config in queues:
-            await self._push_letters(heap, config.name, which, before, limit)
+            await self._push_dead_letters(heap, config.name, which, before, limit)
         while heap:
-            _, queue, letters = heapq.heappop(heap)
-            letter = letters.pop()
-            yield letter
-            if letters:
-                heapq.heappush(heap, (-letters[-1].number, queue, letters))
+            _, queue, dead_letters = heapq.heappop(heap)
+            dead_letter = dead_letters.pop()
+            yield dead_letter
+            if dead_letters:
+                heapq.heappush(heap, (-dead_letters[-1].number, queue, dead_letters))
             else:
-                await self._push_letters(heap, queue, which, letter.number, limit)
+                await self._push_dead_letters(heap, queue, which, dead_letter.number, limit)
 
-    async def _push_letters(
+    async def _push_dead_letters(
         self,
         heap: list[tuple[int, str, list[FailedMessage]]],
         queue: str,
-        which: LetterFilter,
+        which: DeadLetterQuery,
         before: int | None,
         limit: int,
     ) -> None:
-        letters = await self._dead_letters.list(
+        dead_letters = await self._dead_letters.list(
             queue,
             group=which.group,
             partition=which.partition,
@@ -135,6 +137,6 @@ class DeadLetterBrowser:
             before=before,
             limit=limit,
         )
-        if letters:
-            letters.reverse()
-            heapq.heappush(heap, (-letters[-1].number, queue, letters))
+        if dead_letters:
+            dead_letters.reverse()
+            heapq.heappush(heap, (-dead_letters[-1].number, queue, dead_letters))

@@ -29,7 +29,7 @@ _READS = 100
 _Candidate: TypeAlias = tuple[Instant, int, GroupState, PartitionState]
 
 
-class Depth(msgspec.Struct, frozen=True, kw_only=True):
+class QueueBacklog(msgspec.Struct, frozen=True, kw_only=True):
     """What a group still has to read of a queue, in all and by partition."""
 
     backlog: int
@@ -37,7 +37,7 @@ class Depth(msgspec.Struct, frozen=True, kw_only=True):
     partitions: list[tuple[str, int]]
 
 
-class LaggingPlace(msgspec.Struct, frozen=True, kw_only=True):
+class LaggingPartition(msgspec.Struct, frozen=True, kw_only=True):
     """A partition in which a group is behind."""
 
     queue: str
@@ -61,26 +61,26 @@ class GroupLagReader:
         self._readers = readers
 
     @current
-    async def of(self, group: str, sees: QueueFilter) -> list[str]:
+    async def of(self, group: str, visible: QueueFilter) -> list[str]:
         """The queues that somebody sees and a group has popped from, by name."""
         check_text("group", group)
-        return [name for name, state in self._seen(sees) if group in state.groups]
+        return [name for name, state in self._seen(visible) if group in state.groups]
 
     @current
-    async def find(self, group: str, sees: QueueFilter) -> list[str]:
+    async def find(self, group: str, visible: QueueFilter) -> list[str]:
         """As ``of``, but there must be one."""
-        found = await self.of(group, sees)
+        found = await self.of(group, visible)
         if not found:
             raise NotFound(f"group {group!r} has never popped from any queue")
         return found
 
     @current
-    async def find_all(self, group: str, sees: QueueFilter) -> list[str]:
+    async def find_all(self, group: str, visible: QueueFilter) -> list[str]:
         """The queues that a group has popped from, or whose journals it reads."""
         reader = await self._readers.find(group)
         found = [
             name
-            for name, state in self._seen(sees)
+            for name, state in self._seen(visible)
             if group in state.groups or (reader and reader.lanes(state) is not None)
         ]
         if not found:
@@ -88,11 +88,11 @@ class GroupLagReader:
         return found
 
     @current
-    async def groups(self, sees: QueueFilter) -> list[GroupLag]:
+    async def groups(self, visible: QueueFilter) -> list[GroupLag]:
         """Every group of every queue that somebody sees, and how far it is."""
         readers = await self._readers.all()
         found: list[GroupLag] = []
-        async for _, state in yielding(self._seen(sees)):
+        async for _, state in yielding(self._seen(visible)):
             found += [await self._lag(group) for _, group in sorted(state.groups.items())]
             found += await self._readers.lags(state, readers)
         return found
@@ -136,12 +136,14 @@ class GroupLagReader:
         return reader if reader and reader.lanes(state) is not None else None
 
     @current
-    async def lagging(self, sees: QueueFilter, *, seconds: float, limit: int) -> list[LaggingPlace]:
+    async def lagging(
+        self, visible: QueueFilter, *, seconds: float, limit: int
+    ) -> list[LaggingPartition]:
         """Where messages wait at least so long, the oldest first."""
         now = self._store.clock.now()
         horizon = now - int(seconds * SECOND)
         candidates: list[_Candidate] = []
-        async for _, state in yielding(self._seen(sees)):
+        async for _, state in yielding(self._seen(visible)):
             for group in list(state.groups.values()):
                 async for partition in yielding(list(state.partitions.values())):
                     oldest_at = group.oldest_at(partition, group.consumer(partition))
@@ -149,25 +151,25 @@ class GroupLagReader:
                         candidates.append((oldest_at, len(candidates), group, partition))
         # What is known is not later than the truth: so the oldest come first, as far as is known.
         heapq.heapify(candidates)
-        found: list[LaggingPlace] = []
+        found: list[LaggingPartition] = []
         async for _, _, group, partition in yielding(_popped(candidates)):
             if len(found) == limit:
                 break
             lag = await self._exactly(partition_lag(group, partition, now))
             if lag.oldest_at is not None and lag.oldest_at <= to_datetime(horizon):
                 queue = group.queue.config.name
-                found.append(LaggingPlace(queue=queue, group=group.name, lag=lag))
+                found.append(LaggingPartition(queue=queue, group=group.name, lag=lag))
         return sorted(found, key=lambda place: place.lag.oldest_at or _NEVER)
 
     @current
-    async def depth(self, queue: str, group: str, *, limit: int) -> Depth:
+    async def backlog(self, queue: str, group: str, *, limit: int) -> QueueBacklog:
         """What a group still has to read.
 
         If nobody has popped from the queue without naming a group, that group has all of it.
         """
         state = self._registry.queue(queue)
         if group == QUEUE_MODE and group not in state.groups:
-            return await _whole_depth(state, limit)
+            return await _whole_backlog(state, limit)
         known = self._registry.group(queue, group)
         await self._totals_updater.catch_up(state)
         backlog, waiting = known.backlog - known.acked, len(known.totals.waiting)
@@ -177,15 +179,15 @@ class GroupLagReader:
                 break
             if pending := known.pending(partition):
                 partitions.append((partition.name, pending))
-        return Depth(backlog=backlog, partitions_with_backlog=waiting, partitions=partitions)
+        return QueueBacklog(backlog=backlog, partitions_with_backlog=waiting, partitions=partitions)
 
-    def _seen(self, sees: QueueFilter) -> list[tuple[str, QueueState]]:
+    def _seen(self, visible: QueueFilter) -> list[tuple[str, QueueState]]:
         """The queues that somebody sees, by name, without those that are the broker's own."""
         self._registry.check_open()
         return [
             (name, state)
             for name, state in sorted(self._registry.queues.items())
-            if sees(name) and not name.startswith(RESERVED)
+            if visible(name) and not name.startswith(RESERVED)
         ]
 
     async def _lag(self, group: GroupState) -> GroupLag:
@@ -246,7 +248,7 @@ def _popped(heap: list[_Candidate]) -> Iterator[_Candidate]:
         yield heapq.heappop(heap)
 
 
-async def _whole_depth(queue: QueueState, limit: int) -> Depth:
+async def _whole_backlog(queue: QueueState, limit: int) -> QueueBacklog:
     """All of a queue, for a group that has never popped from it."""
     waiting = 0
     partitions: list[tuple[str, int]] = []
@@ -255,7 +257,7 @@ async def _whole_depth(queue: QueueState, limit: int) -> Depth:
             waiting += 1
             if len(partitions) < limit:
                 partitions.append((partition.name, partition.end - partition.start))
-    return Depth(backlog=queue.kept, partitions_with_backlog=waiting, partitions=partitions)
+    return QueueBacklog(backlog=queue.kept, partitions_with_backlog=waiting, partitions=partitions)
 
 
 _NEVER = to_datetime(1 << 57)

@@ -10,12 +10,12 @@ from uuid import UUID
 
 from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.insight.backward_cursor import (
-    JournalTrack,
+    BackwardCursor,
+    JournalCursor,
     LogPosition,
-    PartitionTrack,
-    Track,
-    begin,
-    decode_place,
+    PartitionCursor,
+    decode_position,
+    start_position,
 )
 from skep.core.insight.message_inspector import MessageInspector
 from skep.core.limits import Limits
@@ -99,50 +99,54 @@ class MessageBrowser:
         limit: int | None = None,
     ) -> MessagePage:
         """Messages of some queues. ``before`` is the ``next`` of the page before."""
-        place = None if before is None else decode_place(before)
-        tracks = await self._tracks(queues, which.partition)
+        place = None if before is None else decode_position(before)
+        cursors = await self._cursors(queues, which.partition)
         search = _Search(self._limits.check_page(limit), offset, self._limits.pop_bytes)
         more = False
-        async for track, segment, position in self._newest(tracks, which, place):
+        async for cursor, segment, position in self._newest(cursors, which, place):
             if search.is_over:
                 more = True
                 break
-            more = await self._look(search, which.status, payloads, track, segment, position)
+            more = await self._look(search, which.status, payloads, cursor, segment, position)
         behind = search.place.encode() if more and search.place else None
         return MessagePage(messages=search.found, next=behind)
 
-    async def _tracks(self, queues: Iterable[Queue], partition: str | None) -> list[Track]:
-        tracks: list[Track] = []
+    async def _cursors(
+        self, queues: Iterable[Queue], partition: str | None
+    ) -> list[BackwardCursor]:
+        cursors: list[BackwardCursor] = []
         for config in queues:
             state = self._registry.queues.get(config.name)
             known = state.partitions.get(partition) if state and partition is not None else None
             if known is not None:
-                tracks.append(
-                    PartitionTrack(self._store, config.number, known.number, known.start, known.end)
+                cursors.append(
+                    PartitionCursor(
+                        self._store, config.number, known.number, known.start, known.end
+                    )
                 )
             elif state is not None and partition is None:
                 heads = await self._store.heads(config.number)
-                tracks += (
-                    JournalTrack(self._store, config.number, lane, head)
+                cursors += (
+                    JournalCursor(self._store, config.number, lane, head)
                     for lane, head in heads.items()
                 )
-        return tracks
+        return cursors
 
     async def _newest(
-        self, tracks: Sequence[Track], which: MessageFilter, before: LogPosition | None
-    ) -> AsyncIterator[tuple[Track, Segment, int]]:
+        self, cursors: Sequence[BackwardCursor], which: MessageFilter, before: LogPosition | None
+    ) -> AsyncIterator[tuple[BackwardCursor, Segment, int]]:
         """Segments of all tracks, newest first, each with the position to read back from."""
         start = 0 if which.from_ is None else from_datetime("from", which.from_)
         stop = None if which.to is None else from_datetime("to", which.to)
-        heap: list[tuple[Instant, tuple[int, int], Track, Segment, int]] = []
-        for track in tracks:
-            await _push(heap, track, await begin(track, before, stop), start)
+        heap: list[tuple[Instant, tuple[int, int], BackwardCursor, Segment, int]] = []
+        for cursor in cursors:
+            await _push(heap, cursor, await start_position(cursor, before, stop), start)
         for reads in count(1):
             if not heap:
                 return
-            _, _, track, segment, position = heapq.heappop(heap)
-            yield track, segment, position
-            await _push(heap, track, track.start_of(segment), start)
+            _, _, cursor, segment, position = heapq.heappop(heap)
+            yield cursor, segment, position
+            await _push(heap, cursor, cursor.start_of(segment), start)
             if reads % _STEP == 0:
                 await asyncio.sleep(0)
 
@@ -151,7 +155,7 @@ class MessageBrowser:
         search: _Search,
         status: MessageStatus | None,
         payloads: bool,
-        track: Track,
+        cursor: BackwardCursor,
         segment: Segment,
         position: int,
     ) -> bool:
@@ -159,26 +163,26 @@ class MessageBrowser:
 
         True if the page was full before that.
         """
-        first = track.start_of(segment)
-        observed = await self._inspector.segment(segment, payloads=payloads)
+        first = cursor.start_of(segment)
+        inspected = await self._inspector.segment(segment, payloads=payloads)
         for at in range(min(position, first + len(segment.columns)) - 1, first - 1, -1):
             if search.is_over:
                 return True
             search.looked_at += 1
-            search.place = LogPosition(segment.created_at, track.key, at)
-            view = observed.view(segment.start + at - first)
+            search.place = LogPosition(segment.created_at, cursor.key, at)
+            view = inspected.view(segment.start + at - first)
             if view is not None and status in (None, view.status):
                 search.take(view)
         return False
 
 
 async def _push(
-    heap: list[tuple[Instant, tuple[int, int], Track, Segment, int]],
-    track: Track,
+    heap: list[tuple[Instant, tuple[int, int], BackwardCursor, Segment, int]],
+    cursor: BackwardCursor,
     position: int,
     start: Instant,
 ) -> None:
-    segment = await track.last_before(position)
+    segment = await cursor.last_before(position)
     if segment is not None and segment.created_at >= start:
-        key = -track.key[0], -track.key[1]
-        heapq.heappush(heap, (-segment.created_at, key, track, segment, position))
+        key = -cursor.key[0], -cursor.key[1]
+        heapq.heappush(heap, (-segment.created_at, key, cursor, segment, position))

@@ -10,7 +10,7 @@ from skep.core.state.registry import Registry
 from skep.errors import Corrupted, EncryptionUnavailable, MessageNotFound
 from skep.model.consumer import ConsumerState
 from skep.model.message import Message
-from skep.model.message_view import MessageView, Standing
+from skep.model.message_view import GroupStatus, MessageView
 from skep.model.name import Instant, Offset, to_datetime
 from skep.model.segment import DELETED, ENCRYPTED, Segment
 from skep.store.protocol import Store
@@ -25,18 +25,18 @@ class MessageInspector:
         self._registry = registry
         self._segment_reader = segment_reader
 
-    async def segment(self, segment: Segment, *, payloads: bool) -> "Observed":
+    async def segment(self, segment: Segment, *, payloads: bool) -> "InspectedSegment":
         """A segment, and what became of its messages up to now."""
         partition = self._registry.find_partition(segment.partition)
-        letters: dict[Offset, dict[str, int]] = {}
+        dead_letters: dict[Offset, dict[str, int]] = {}
         for offset, group, number in await self._store.given_up(
             segment.partition, segment.start, segment.end
         ):
-            letters.setdefault(offset, {})[group] = number
-        return Observed(
+            dead_letters.setdefault(offset, {})[group] = number
+        return InspectedSegment(
             segment,
             partition,
-            letters,
+            dead_letters,
             self._store.clock.now(),
             self._segment_reader if payloads else None,
         )
@@ -47,27 +47,27 @@ class MessageInspector:
         partition, offset = self._registry.locate(message_id)
         segments = await self._segment_reader.segments(partition, offset, messages=1, size=1)
         if segments and segments[0].start <= offset:
-            observed = await self.segment(segments[0], payloads=True)
-            view = observed.view(offset)
+            inspected = await self.segment(segments[0], payloads=True)
+            view = inspected.view(offset)
             if view is not None:
                 return view
         raise MessageNotFound(str(message_id))
 
 
-class Observed:
+class InspectedSegment:
     """A segment with all that is needed to say what became of each of its messages."""
 
     def __init__(
         self,
         segment: Segment,
         partition: PartitionState | None,
-        letters: dict[Offset, dict[str, int]],
+        dead_letters: dict[Offset, dict[str, int]],
         now: Instant,
         segment_reader: SegmentReader | None,
     ) -> None:
         self._segment = segment
         self._partition = partition
-        self._letters = letters
+        self._dead_letters = dead_letters
         self._now = now
         self._segment_reader = segment_reader
         groups = partition.queue.groups.items() if partition else ()
@@ -80,43 +80,43 @@ class Observed:
         partition, flags = self._partition, self._segment.flag(offset)
         if partition is None or flags & DELETED or offset >= partition.end:
             return None
-        standings = self._standings(offset)
+        group_statuses = self._group_statuses(offset)
         message = self._whole(partition, offset)
         return MessageView(
             queue=partition.queue.config,
             message=message or self._bare(partition, offset),
             shown=message is not None,
             encrypted=bool(flags & ENCRYPTED),
-            status=standing.status_of([each.status for each in standings]),
-            standings=standings,
+            status=standing.status_of([each.status for each in group_statuses]),
+            group_statuses=group_statuses,
         )
 
-    def _standings(self, offset: Offset) -> list[Standing]:
-        letters = self._letters.get(offset, {})
+    def _group_statuses(self, offset: Offset) -> list[GroupStatus]:
+        dead_letters = self._dead_letters.get(offset, {})
         known = [
-            self._standing(name, consumer, offset, letters.get(name))
+            self._group_status(name, consumer, offset, dead_letters.get(name))
             for name, consumer in self._consumers.items()
         ]
         gone = [
-            Standing(group=name, status="dead_letter", letter=number)
-            for name, number in letters.items()
+            GroupStatus(group=name, status="dead_letter", dead_letter=number)
+            for name, number in dead_letters.items()
             if name not in self._consumers
         ]
         return known + gone
 
-    def _standing(
-        self, group: str, consumer: ConsumerState, offset: Offset, letter: int | None
-    ) -> Standing:
+    def _group_status(
+        self, group: str, consumer: ConsumerState, offset: Offset, dead_letter: int | None
+    ) -> GroupStatus:
         held = standing.is_held(consumer, offset, self._now)
         status = standing.status_for(consumer, offset, self._now)
         lease = consumer.lease
         in_run = consumer.cursor <= offset < consumer.run_end
-        return Standing(
+        return GroupStatus(
             group=group,
-            status=status if letter is None else "dead_letter",
+            status=status if dead_letter is None else "dead_letter",
             lease_expires_at=to_datetime(lease.expires_at) if lease and held else None,
             attempt=consumer.attempt if in_run else 0,
-            letter=letter,
+            dead_letter=dead_letter,
         )
 
     def _whole(self, partition: PartitionState, offset: Offset) -> Message | None:

@@ -26,7 +26,7 @@ from skep.store.protocol import Store
 _STEP = 500
 """Dead letters that are read at a time."""
 _ALL = 1 << 62
-MAX_LETTERS = 10_000
+MAX_DEAD_LETTERS = 10_000
 """The newest dead letters that are looked at to say why messages are given up."""
 MAX_REMOVALS = 10_000
 """Lines of the retention history that are looked at in a queue."""
@@ -53,14 +53,14 @@ class QueueSummaryReader:
 
     @current
     async def find(
-        self, sees: QueueFilter, *, namespace: str | None = None, task: str | None = None
+        self, visible: QueueFilter, *, namespace: str | None = None, task: str | None = None
     ) -> list[Queue]:
         """The queues that somebody sees, by name."""
         self._registry.check_open()
         found = (
             state.config
             for name, state in self._registry.queues.items()
-            if sees(name)
+            if visible(name)
             and not name.startswith(RESERVED)
             and namespace in (None, state.config.namespace)
             and task in (None, state.config.task)
@@ -74,14 +74,14 @@ class QueueSummaryReader:
 
     async def _summarize(self, queue: str) -> QueueSummary:
         state = self._registry.queue(queue)
-        letters = await self._dead_letters(queue)
+        dead_letters = await self._dead_letters(queue)
         counts = await self._totals_updater.counts(state)
         groups = state.groups.values()
         return QueueSummary(
             queue=state.config,
             partitions=len(state.partitions),
             groups=len(state.groups),
-            counts=counts + Counts(dead_letters=letters),
+            counts=counts + Counts(dead_letters=dead_letters),
             messages_consumed=sum(group.messages_consumed for group in groups),
             batches_consumed=sum(group.batches_consumed for group in groups),
         )
@@ -116,7 +116,7 @@ class QueueSummaryReader:
         return found
 
     async def _summary(self, state: PartitionState, counts: Counts) -> PartitionSummary:
-        letters = await self._store.given_up(state.number, 0, _ALL)
+        dead_letters = await self._store.given_up(state.number, 0, _ALL)
         consumers = [group.consumer(state) for group in state.queue.groups.values()]
         return PartitionSummary(
             queue=state.queue.config.name,
@@ -124,7 +124,7 @@ class QueueSummaryReader:
             number=state.number,
             start=state.start,
             end=state.end,
-            counts=counts + Counts(dead_letters=len(letters)),
+            counts=counts + Counts(dead_letters=len(dead_letters)),
             messages_consumed=sum(consumer.messages_consumed for consumer in consumers),
             batches_consumed=sum(consumer.batches_consumed for consumer in consumers),
             created_at=to_datetime(state.created_at),
@@ -153,13 +153,13 @@ class QueueSummaryReader:
                     ids.add(lease)
         return LeaseCounts(active=len(ids), partitions=partitions, held=held, acked=acked)
 
-    def parked(self, sees: QueueFilter) -> dict[tuple[str, str], int]:
+    def parked(self, visible: QueueFilter) -> dict[tuple[str, str], int]:
         """How many long polls wait, by queue and group."""
         names = {state.config.number: name for name, state in self._registry.queues.items()}
         found: Counter[tuple[str, str]] = Counter()
         for place, sleepers in self._waiters.count().items():
             name = None if isinstance(place, str) else names.get(place[0])
-            if name is not None and sees(name) and not name.startswith(RESERVED):
+            if name is not None and visible(name) and not name.startswith(RESERVED):
                 found[name, place[1]] += sleepers
         return found
 
@@ -185,26 +185,26 @@ class QueueSummaryReader:
 
     @current
     async def errors(self, queues: Iterable[Queue], *, limit: int = 10) -> ErrorCounts:
-        """Why messages of some queues were given up: of each the newest ``MAX_LETTERS``."""
+        """Why messages of some queues were given up: of each the newest ``MAX_DEAD_LETTERS``."""
         reasons: Counter[str] = Counter()
         partitions: set[int] = set()
         for config in queues:
-            async for letter in self._newest_letters(config.number):
-                reasons[letter.error] += 1
-                partitions.add(letter.partition)
+            async for dead_letter in self._newest_dead_letters(config.number):
+                reasons[dead_letter.error] += 1
+                partitions.add(dead_letter.partition)
         return ErrorCounts(reasons=reasons.most_common(limit), partitions=len(partitions))
 
-    async def _newest_letters(self, queue: int) -> AsyncIterator[DeadLetter]:
+    async def _newest_dead_letters(self, queue: int) -> AsyncIterator[DeadLetter]:
         before = None
-        for _ in range(MAX_LETTERS // _STEP):
-            letters = await self._store.dead_letters(
+        for _ in range(MAX_DEAD_LETTERS // _STEP):
+            dead_letters = await self._store.dead_letters(
                 DeadLetterFilter(queue=queue), before=before, limit=_STEP
             )
-            for letter in letters:
-                yield letter
-            if len(letters) < _STEP:
+            for dead_letter in dead_letters:
+                yield dead_letter
+            if len(dead_letters) < _STEP:
                 return
-            before = letters[-1].number
+            before = dead_letters[-1].number
             await asyncio.sleep(0)
 
     @current

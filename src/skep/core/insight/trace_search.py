@@ -34,7 +34,7 @@ class TraceSearch:
     async def events(
         self,
         name: str,
-        sees: QueueFilter,
+        visible: QueueFilter,
         *,
         before: int | None = None,
         offset: int = 0,
@@ -44,7 +44,7 @@ class TraceSearch:
         limit = self._limits.check_page(limit)
         found: list[TracedMessage] = []
         next_number = None
-        async for event in self._named(name, sees, before):
+        async for event in self._named(name, visible, before):
             if offset:
                 offset -= 1
                 continue
@@ -54,18 +54,18 @@ class TraceSearch:
             traced = await self._with_message(event)
             if traced is not None:
                 found.append(traced)
-        return EventPage(events=found, total=await self._count(name, sees), next=next_number)
+        return EventPage(events=found, total=await self._count(name, visible), next=next_number)
 
     @current
     async def names(
-        self, sees: QueueFilter, *, seeing_all: bool, offset: int = 0, limit: int | None = None
+        self, visible: QueueFilter, *, seeing_all: bool, offset: int = 0, limit: int | None = None
     ) -> NamePage:
         """The names that events carry. Who does not see all queues sees only what is in his."""
         limit = self._limits.check_page(limit)
         found: list[TraceName] = []
         total = 0
         async for name in self._names():
-            seen = name if seeing_all else await self._seen(name.name, sees)
+            seen = name if seeing_all else await self._seen(name.name, visible)
             if seen is None:
                 continue
             if offset <= total < offset + limit:
@@ -74,12 +74,12 @@ class TraceSearch:
         return NamePage(names=found, total=total)
 
     async def _named(
-        self, name: str, sees: QueueFilter, before: int | None
+        self, name: str, visible: QueueFilter, before: int | None
     ) -> AsyncIterator[TraceEvent]:
         while events := await self._traces.named(name, before=before, limit=self._limits.page):
             for event in events:
                 partition = self._registry.find_partition(event.partition)
-                if partition is not None and sees(partition.queue.config.name):
+                if partition is not None and visible(partition.queue.config.name):
                     yield event
             before = events[-1].number
 
@@ -92,17 +92,17 @@ class TraceSearch:
                 yield name
             after, count = names[-1].name, count + len(names)
 
-    async def _count(self, name: str, sees: QueueFilter) -> int:
+    async def _count(self, name: str, visible: QueueFilter) -> int:
         count = 0
-        async for _ in self._named(name, sees, None):
+        async for _ in self._named(name, visible, None):
             count += 1
             if count == MAX_COUNTED:
                 break
         return count
 
-    async def _seen(self, name: str, sees: QueueFilter) -> TraceName | None:
+    async def _seen(self, name: str, visible: QueueFilter) -> TraceName | None:
         """A name with what somebody sees of it; None if that is nothing."""
-        events = [event async for event in self._named(name, sees, None)]
+        events = [event async for event in self._named(name, visible, None)]
         if not events:
             return None
         return TraceName(

@@ -82,7 +82,7 @@ class Journal:
     async def look(
         self,
         selection: Selection,
-        sees: QueueFilter,
+        visible: QueueFilter,
         *,
         at: Instant | None = None,
         after: Position | None = None,
@@ -95,11 +95,11 @@ class Journal:
         for field, most in (("max_rows", max_rows), ("max_bytes", max_bytes)):
             if most is not None:
                 check_count(field, most, least=1, most=_MOST)
-        queues = await self.select(selection, sees)
+        queues = await self.select(selection, visible)
         if after is not None:
             await self.check(after, queues)
             if wait_ms:
-                queues = await self._wait(selection, sees, after, wait_ms)
+                queues = await self._wait(selection, visible, after, wait_ms)
         heads, first = await self.heads(queues), await self.first(queues)
         start = _with_new(after, first)
         end = await self._end(start, heads, max_rows, max_bytes)
@@ -111,7 +111,7 @@ class Journal:
             rows=_between(start, end),
         )
 
-    async def select(self, selection: Selection, sees: QueueFilter) -> Sequence[QueueState]:
+    async def select(self, selection: Selection, visible: QueueFilter) -> Sequence[QueueState]:
         """The queues of a selection, by name; those that are named must be there.
 
         Includes queues that another server has just created or recreated.
@@ -122,7 +122,7 @@ class Journal:
         if selection.queues is not None:
             return [self._registry.queue(name) for name in sorted(set(selection.queues))]
         queues = dict(self._registry.queues)
-        names = sorted(name for name in queues if sees(name) and not name.startswith(RESERVED))
+        names = sorted(name for name in queues if visible(name) and not name.startswith(RESERVED))
         return [queues[name] for name in await matching(selection.pattern or "", names)]
 
     def _known(self, selection: Selection) -> list[QueueState | None]:
@@ -265,14 +265,14 @@ class Journal:
     # Waiting.
 
     async def _wait(
-        self, selection: Selection, sees: QueueFilter, after: Position, wait_ms: int
+        self, selection: Selection, visible: QueueFilter, after: Position, wait_ms: int
     ) -> Sequence[QueueState]:
         """The queues of a selection, when something lies behind ``after`` or the time is over."""
         until = self._store.clock.now() + wait_ms * MILLISECOND
         waiting, sleeper = self._waiters, Waiter()
         while True:
             known = self._known(selection)
-            queues = await self.select(selection, sees)
+            queues = await self.select(selection, visible)
             grown = [queue.grown for queue in queues]
             is_over = self._store.clock.now() >= until
             if _between(after, await self.heads(queues)) or is_over or waiting.closed:

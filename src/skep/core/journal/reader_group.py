@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from skep.core.aio import KeyedLocks, run_to_completion
 from skep.core.journal.journal import Journal, Selection
 from skep.core.log.committer import Committer
+from skep.core.log.entry_table import EntryTable
 from skep.core.state import quota
 from skep.core.state.queue_state import PartitionState, QueueState
 from skep.core.visibility import QueueFilter
 from skep.errors import Conflict, Invalid, NotFound
-from skep.model.change import Applied, Change, EntryUpdate
-from skep.model.entry import Entry
+from skep.model.change import Applied, Change
 from skep.model.journal import Lanes, Position, behind
 from skep.model.name import Instant, Offset, check_name, to_datetime
 from skep.model.stats import GroupLag, LaneLag
@@ -27,18 +27,17 @@ from skep.store.protocol import Store
 SPACE = "journal.readers"
 MODE = "journal"
 """What stands for a subscription in lists of groups."""
-_PAGE = 1000
 _STEP_BYTES = 4_000_000
 
 
-class At(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StartAtTime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What was pushed at an instant or later; ``otherwise`` says what to do if there is none."""
 
     at: Instant
     otherwise: Literal["error", "latest"] = "error"
 
 
-Start: TypeAlias = Literal["earliest", "latest", "group"] | Position | At
+Start: TypeAlias = Literal["earliest", "latest", "group"] | Position | StartAtTime
 
 
 class Reader(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,20 +57,21 @@ class Reader(msgspec.Struct, frozen=True, kw_only=True):
 class ReaderGroups:
     def __init__(self, store: Store, journal: Journal, committer: Committer) -> None:
         self._store = store
+        self._table = EntryTable(store, SPACE, Reader)
         self._journal = journal
         self._committer = committer
         self._changing = KeyedLocks[str]()
         self._creating = KeyedLocks[str | None]()
 
     async def begin(
-        self, group: str, selection: Selection, start: Start, sees: QueueFilter
+        self, group: str, selection: Selection, start: Start, visible: QueueFilter
     ) -> tuple[Position, bool]:
         """Where a group begins, and whether that was decided now.
 
         Until it has moved on from there, it begins at the same place again.
         """
         check_name("group", group)
-        queues = await self._journal.select(selection, sees)
+        queues = await self._journal.select(selection, visible)
         taken = next((queue for queue in queues if group in queue.groups), None)
         if taken is not None:
             raise Conflict(f"group {group!r} pops from {taken.config.name!r}: choose another name")
@@ -85,7 +85,7 @@ class ReaderGroups:
         creating = self._creating.of(limited[0].id if limited else group)
         async with creating, self._changing.of(group):
             while True:
-                known, version = await self._find(group)
+                known, version = await self._table.find(group)
                 if known and known.pin and _is_for(known.pin, selection, queues):
                     await self._committer.confirm()
                     return known.pin, False
@@ -114,7 +114,7 @@ class ReaderGroups:
         heads = await self._journal.heads(queues)
         if start == "latest":
             return heads
-        if isinstance(start, At):
+        if isinstance(start, StartAtTime):
             found = await self._journal.at(queues, start.at)
             if start.otherwise == "error" and found == heads:
                 raise Invalid("start.at", "is later than all messages")
@@ -136,7 +136,7 @@ class ReaderGroups:
     async def _move(self, group: str, position: Position, *, stay: bool) -> Reader:
         async with self._changing.of(group):
             while True:
-                known, version = await self._find(group)
+                known, version = await self._table.find(group)
                 if known is None:
                     raise _no_reader(group)
                 pin = known.pin if known.pin == position else None
@@ -149,12 +149,11 @@ class ReaderGroups:
         """Forget a group that read the journal; False if there was none."""
         known = await self.find(group)
         if known is not None:
-            update = EntryUpdate(space=SPACE, key=group, value=None)
-            await self._committer.submit(Change(entries=(update,)))
+            await self._committer.submit(Change(entries=(self._table.delete(group),)))
         return known is not None
 
     async def find(self, group: str) -> Reader | None:
-        known, _ = await self._find(check_name("group", group))
+        known, _ = await self._table.find(check_name("group", group))
         return known
 
     async def get(self, group: str) -> Reader:
@@ -165,12 +164,7 @@ class ReaderGroups:
 
     async def all(self) -> list[Reader]:
         """Every reader, by name."""
-        found: list[Reader] = []
-        after = ""
-        while page := await self._store.list_entries(SPACE, after=after, limit=_PAGE):
-            found += [_decode(entry.value) for entry in page]
-            after = page[-1].key
-        return found
+        return await self._table.all()
 
     async def lags(self, queue: QueueState, readers: Sequence[Reader]) -> list[GroupLag]:
         """How far those of the readers are behind that read a queue."""
@@ -250,16 +244,9 @@ class ReaderGroups:
 
     # What is kept.
 
-    async def _find(self, group: str) -> tuple[Reader | None, int]:
-        """A reader, and the version of what is kept of it."""
-        found: Sequence[Entry] = await self._store.find_entries(SPACE, [group])
-        return (_decode(found[0].value), found[0].version) if found else (None, 0)
-
     async def _put(self, reader: Reader, expected: int) -> bool:
         """False if somebody else has written it meanwhile."""
-        update = EntryUpdate(
-            space=SPACE, key=reader.group, value=_encode(reader), expected=expected
-        )
+        update = self._table.put(reader.group, reader, expected)
         outcome = await self._committer.submit(Change(entries=(update,)))
         return isinstance(outcome, Applied)
 
@@ -273,7 +260,3 @@ def _is_for(pin: Position, selection: Selection, queues: Sequence[QueueState]) -
 
 def _no_reader(group: str) -> NotFound:
     return NotFound(f"group {group!r} has never begun to read a journal")
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Reader).decode

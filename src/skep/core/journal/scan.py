@@ -29,7 +29,7 @@ PATIENCE = 8
 """How often everyone else has a turn between two steps, however many read."""
 
 
-class Some(msgspec.Struct, frozen=True, kw_only=True):
+class PartitionFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which partitions of a queue somebody reads: all that nothing speaks against."""
 
     partitions: frozenset[str] | None = None
@@ -71,7 +71,7 @@ class JournalScan:
         queue: str,
         number: int,
         ranges: Sequence[Range],
-        some: Some,
+        some: PartitionFilter,
         *,
         in_order: bool = False,
     ) -> AsyncIterator[Step]:
@@ -99,7 +99,7 @@ class JournalScan:
         return self._one_by_one(known, ranges, some)
 
     async def _one_by_one(
-        self, queue: QueueState, ranges: Sequence[Range], some: Some
+        self, queue: QueueState, ranges: Sequence[Range], some: PartitionFilter
     ) -> AsyncIterator[Step]:
         for asked in ranges:
             lane = _Lane(self._store, queue.config.number, asked.lane)
@@ -112,7 +112,7 @@ class JournalScan:
                 await self._let_others_pass()
 
     async def _mixed(
-        self, queue: QueueState, ranges: Sequence[Range], some: Some
+        self, queue: QueueState, ranges: Sequence[Range], some: PartitionFilter
     ) -> AsyncIterator[Step]:
         number = queue.config.number
         lanes = {asked.lane: _Lane(self._store, number, asked.lane) for asked in ranges}
@@ -145,7 +145,7 @@ class JournalScan:
         queue: QueueState,
         segments: Sequence[Segment],
         rest: Range,
-        some: Some,
+        some: PartitionFilter,
         *,
         whole: bool = False,
     ) -> Step:

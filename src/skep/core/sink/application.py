@@ -1,6 +1,6 @@
 """Applications that write under versions: who may, and which version may follow which."""
 
-from skep.core.sink.manifest import Epoch, Fingerprint
+from skep.core.sink.manifest import Fingerprint, SinkVersion
 from skep.errors import Conflict, Forbidden
 
 MAX_FIRST_VERSION = 1 << 53
@@ -18,9 +18,9 @@ def check_owner(app: str, owner: str | None, caller: str | None) -> None:
         )
 
 
-def check_next(epoch: Epoch, last: int | None, *, rows: int) -> None:
+def check_next(sink_version: SinkVersion, last: int | None, *, rows: int) -> None:
     """Refuse a version that leaves no room for those after it, by mistake or on purpose."""
-    if epoch.version is None:
+    if sink_version.version is None:
         return
     if last is None:
         most, rule = MAX_FIRST_VERSION, f"the first version is at most {MAX_FIRST_VERSION}"
@@ -28,25 +28,30 @@ def check_next(epoch: Epoch, last: int | None, *, rows: int) -> None:
         most, rule = last + MAX_VERSION_STEP, f"a version is at most {MAX_VERSION_STEP} higher"
     else:
         most, rule = last + 1, "a version without rows is the next one"
-    if epoch.version > most:
+    if sink_version.version > most:
         after = "" if last is None else f" after version {last}"
         raise Conflict(
-            f"application {epoch.app!r} cannot commit version {epoch.version}{after}: {rule}"
+            f"application {sink_version.app!r} cannot commit version "
+            f"{sink_version.version}{after}: {rule}"
         )
 
 
 def check_repeated(
-    epoch: Epoch, last: int, known: Fingerprint | None, mine: Fingerprint, problem: str | None
+    sink_version: SinkVersion,
+    last: int,
+    known: Fingerprint | None,
+    mine: Fingerprint,
+    problem: str | None,
 ) -> None:
     """Refuse what would be dropped as a repetition, and is none."""
-    number = epoch.number
+    number = sink_version.number
     advice = (
         "Give each query its own checkpoint and its own txnAppId. To let the application start "
-        f"over on purpose: skep application reset {epoch.app!r}"
+        f"over on purpose: skep application reset {sink_version.app!r}"
     )
     if number < last:
         raise Conflict(
-            f"application {epoch.app!r} has committed version {last} and cannot go "
+            f"application {sink_version.app!r} has committed version {last} and cannot go "
             f"back to version {number}: its checkpoint is a new one or an old copy, or another "
             f"query uses the same txnAppId. {advice}"
         )
@@ -56,7 +61,7 @@ def check_repeated(
         raise Conflict(problem)
     if not known.is_of(mine):
         raise Conflict(
-            f"version {number} of application {epoch.app!r} was committed with other rows: "
+            f"version {number} of application {sink_version.app!r} was committed with other rows: "
             f"{known.rows} then, {mine.rows} now. Another query uses the same txnAppId, or a copy "
             f"of its checkpoint. {advice}"
         )

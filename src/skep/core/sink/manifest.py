@@ -13,30 +13,28 @@ published, replaced, dropped or swept by one of those who try at once, on whiche
 import unicodedata
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 from uuid import uuid4
 
 import msgspec
 from msgspec.structs import replace
 
 from skep.core.aio import next_slice, yielding
+from skep.core.log.entry_table import PAGE, decode_entry, read_entries
 from skep.core.sink.chunk import Content, Part
-from skep.errors import Corrupted, Invalid
+from skep.errors import Invalid
 from skep.model.change import EntryUpdate
 from skep.model.entry import Entry
 from skep.model.name import MAX_NUMBER, check_count, check_text
 from skep.model.sink import Stage
 from skep.store.protocol import EntryStore
 
-STAGES, CHUNKS, DECISIONS = "sink.stages", "sink.chunks", "sink.decisions"
+STAGES, CHUNKS, MANIFESTS = "sink.stages", "sink.chunks", "sink.decisions"
 APPS, BATCHES = "sink.apps", "sink.batches"
 MAX_CHUNKS = 1_000_000
 MAX_LABEL = 255
 _SEPARATOR = "\x1f"
 """Between the parts of a key: no part can contain it."""
-_PAGE = 1000
-
-T = TypeVar("T")
 
 
 class ChunkRef(msgspec.Struct, frozen=True, array_like=True):
@@ -61,7 +59,7 @@ class ChunkRef(msgspec.Struct, frozen=True, array_like=True):
         return self.parts or [self]
 
 
-class PieceSize(msgspec.Struct, frozen=True, array_like=True):
+class ChunkSize(msgspec.Struct, frozen=True, array_like=True):
     """The beginning of a piece: the queues of a chunk may be many."""
 
     data: str
@@ -112,14 +110,14 @@ class Progress(msgspec.Struct, frozen=True, array_like=True):
     fingerprint: Fingerprint | None = None
 
 
-class Decision(msgspec.Struct, frozen=True, array_like=True):
+class CommitManifest(msgspec.Struct, frozen=True, array_like=True):
     """The chunks of a version, in the order in which they are published."""
 
     version: int
-    pieces: list[ChunkRef]
+    refs: list[ChunkRef]
 
 
-class Epoch(NamedTuple):
+class SinkVersion(NamedTuple):
     """A version of an app; one without versions has a single one."""
 
     app: str
@@ -130,8 +128,8 @@ class Epoch(NamedTuple):
         return self.version or 0
 
     @property
-    def account(self) -> "Account":
-        return Account(APPS if self.version is not None else BATCHES, self.app)
+    def progress_key(self) -> "ProgressKey":
+        return ProgressKey(APPS if self.version is not None else BATCHES, self.app)
 
     @property
     def prefix(self) -> str:
@@ -142,14 +140,14 @@ class Epoch(NamedTuple):
         return f"{self.prefix}{stage}{_SEPARATOR}{chunk:07}"
 
 
-class Account(NamedTuple):
+class ProgressKey(NamedTuple):
     """Where the progress of an app is kept."""
 
     space: str
     app: str
 
     @property
-    def decision(self) -> str:
+    def manifest_key(self) -> str:
         return f"{self.space}{_SEPARATOR}{self.app}"
 
 
@@ -157,7 +155,7 @@ class StagedChunk(NamedTuple):
     """A chunk that waits to be published."""
 
     entry: Entry
-    piece: ChunkRef
+    ref: ChunkRef
 
     @property
     def stage(self) -> str:
@@ -183,16 +181,16 @@ def _app_of_chunk(staged: Entry) -> str:
     return staged.key.partition(_SEPARATOR)[0]
 
 
-def account_of(decision: str) -> Account:
-    """Whose decision lies under a key."""
-    return Account(*decision.split(_SEPARATOR))
+def progress_key_of(manifest_key: str) -> ProgressKey:
+    """The progress key of the manifest that is stored under a key."""
+    return ProgressKey(*manifest_key.split(_SEPARATOR))
 
 
-def check_epoch(app: object, version: object) -> Epoch:
+def check_version(app: object, version: object) -> SinkVersion:
     label = _check_label("app", app)
     if version is None:
-        return Epoch(label, None)
-    return Epoch(label, check_count("version", version, most=MAX_NUMBER))
+        return SinkVersion(label, None)
+    return SinkVersion(label, check_count("version", version, most=MAX_NUMBER))
 
 
 def check_stage(field: str, stage: object) -> str:
@@ -212,10 +210,10 @@ def _check_label(field: str, text: object) -> str:
 
 
 def fingerprint_of(
-    stages: Iterable[Stage], pieces: Iterable[ChunkRef], checkpoint: str | None
+    stages: Iterable[Stage], refs: Iterable[ChunkRef], checkpoint: str | None
 ) -> Fingerprint:
     """Of a version whose stages were committed, as far as their chunks are there."""
-    contents = [piece.content for piece in pieces]
+    contents = [ref.content for ref in refs]
     known = [content for content in contents if content is not None]
     names = msgspec.msgpack.encode([(each.stage, each.chunks, each.rows) for each in stages])
     return Fingerprint(
@@ -232,18 +230,18 @@ def put_chunk(
     content: Content,
 ) -> list[EntryUpdate]:
     """Stage a chunk, in place of the one that was staged before."""
-    piece = _piece(f"{key}{_SEPARATOR}{uuid4().hex}", parts, content)
+    ref = _piece(f"{key}{_SEPARATOR}{uuid4().hex}", parts, content)
     expected = known.version if known else 0
-    updates = [EntryUpdate(space=STAGES, key=key, value=_encode(piece), expected=expected)]
+    updates = [EntryUpdate(space=STAGES, key=key, value=_encode(ref), expected=expected)]
     updates += [
         EntryUpdate(space=CHUNKS, key=each.data, value=part.value)
-        for each, part in zip(piece.stored, parts, strict=True)
+        for each, part in zip(ref.stored, parts, strict=True)
     ]
-    return updates + (drop_data([_decode(known, ChunkRef)]) if known else [])
+    return updates + (drop_data([decode_entry(known, ChunkRef)]) if known else [])
 
 
 def _piece(data: str, parts: Sequence[Part], content: Content) -> ChunkRef:
-    pieces = [
+    refs = [
         ChunkRef(
             data=f"{data}{_SEPARATOR}{index:06}" if index else data,
             rows=part.rows,
@@ -254,25 +252,29 @@ def _piece(data: str, parts: Sequence[Part], content: Content) -> ChunkRef:
         )
         for index, part in enumerate(parts)
     ]
-    if len(pieces) == 1:
-        return replace(pieces[0], content=content)
+    if len(refs) == 1:
+        return replace(refs[0], content=content)
     size = sum(part.size for part in parts)
-    return ChunkRef(data, content.rows, size, {}, content, parts=pieces)
+    return ChunkRef(data, content.rows, size, {}, content, parts=refs)
 
 
-def put_progress(account: Account, progress: Progress | None, expected: int) -> EntryUpdate:
+def put_progress(
+    progress_key: ProgressKey, progress: Progress | None, expected: int
+) -> EntryUpdate:
     value = _encode(progress) if progress else None
-    return EntryUpdate(space=account.space, key=account.app, value=value, expected=expected)
+    return EntryUpdate(
+        space=progress_key.space, key=progress_key.app, value=value, expected=expected
+    )
 
 
 def is_published(progress: Entry) -> bool:
     """Whether all is published that was decided for an app."""
-    return _decode(progress, Progress).done is None
+    return decode_entry(progress, Progress).done is None
 
 
 def is_claim(progress: Entry) -> bool:
     """Whether an app has an owner and has not committed any version."""
-    return _decode(progress, Progress).version is None
+    return decode_entry(progress, Progress).version is None
 
 
 def forget(progress: Entry) -> EntryUpdate:
@@ -282,49 +284,50 @@ def forget(progress: Entry) -> EntryUpdate:
     )
 
 
-def put_decision(account: Account, decision: Decision | None) -> EntryUpdate:
-    value = _encode(decision) if decision else None
-    return EntryUpdate(space=DECISIONS, key=account.decision, value=value)
+def put_manifest(progress_key: ProgressKey, manifest: CommitManifest | None) -> EntryUpdate:
+    value = _encode(manifest) if manifest else None
+    return EntryUpdate(space=MANIFESTS, key=progress_key.manifest_key, value=value)
 
 
-def drop_data(pieces: Iterable[ChunkRef]) -> list[EntryUpdate]:
+def drop_data(refs: Iterable[ChunkRef]) -> list[EntryUpdate]:
     return [
-        EntryUpdate(space=CHUNKS, key=part.data, value=None)
-        for piece in pieces
-        for part in piece.stored
+        EntryUpdate(space=CHUNKS, key=part.data, value=None) for ref in refs for part in ref.stored
     ]
 
 
 async def read_staged(store: EntryStore, prefix: str) -> list[StagedChunk]:
     """The chunks that are staged under a prefix of keys, in their order."""
-    found = await read_all(store, STAGES, prefix)
-    return [StagedChunk(entry, _decode(entry, ChunkRef)) async for entry in yielding(found)]
+    found = await read_entries(store, STAGES, prefix)
+    return [StagedChunk(entry, decode_entry(entry, ChunkRef)) async for entry in yielding(found)]
 
 
 async def read_sizes(store: EntryStore) -> list[tuple[str, int]]:
     """The application and the size of each chunk that is staged."""
-    found = await read_all(store, STAGES)
+    found = await read_entries(store, STAGES)
     return [
-        (_app_of_chunk(entry), _decode(entry, PieceSize).size) async for entry in yielding(found)
+        (_app_of_chunk(entry), decode_entry(entry, ChunkSize).size)
+        async for entry in yielding(found)
     ]
 
 
 async def find_size(store: EntryStore, key: str) -> int | None:
     """The size of a staged chunk, if it is staged."""
     found = await store.find_entries(STAGES, [key])
-    return _decode(found[0], PieceSize).size if found else None
+    return decode_entry(found[0], ChunkSize).size if found else None
 
 
-async def read_progress(store: EntryStore, account: Account) -> tuple[Progress | None, int]:
+async def read_progress(
+    store: EntryStore, progress_key: ProgressKey
+) -> tuple[Progress | None, int]:
     """How far an app is, and the version of the entry that says so."""
-    found = await store.find_entries(account.space, [account.app])
-    return (_decode(found[0], Progress), found[0].version) if found else (None, 0)
+    found = await store.find_entries(progress_key.space, [progress_key.app])
+    return (decode_entry(found[0], Progress), found[0].version) if found else (None, 0)
 
 
 async def read_owner(store: EntryStore, app: str) -> str | None:
     """The owner of an app, the same for what it writes with versions and without."""
     for space in (APPS, BATCHES):
-        progress, _ = await read_progress(store, Account(space, app))
+        progress, _ = await read_progress(store, ProgressKey(space, app))
         if progress is not None and progress.owner is not None:
             return progress.owner
     return None
@@ -334,41 +337,24 @@ async def read_owners(store: EntryStore, apps: Sequence[str]) -> dict[str, str]:
     """The owners of apps, without those that have none."""
     owners: dict[str, str] = {}
     for space in (BATCHES, APPS):
-        for start in range(0, len(apps), _PAGE):
-            for entry in await store.find_entries(space, apps[start : start + _PAGE]):
-                if owner := _decode(entry, Progress).owner:
+        for start in range(0, len(apps), PAGE):
+            for entry in await store.find_entries(space, apps[start : start + PAGE]):
+                if owner := decode_entry(entry, Progress).owner:
                     owners[entry.key] = owner
             await next_slice()
     return owners
 
 
-async def read_decision(store: EntryStore, account: Account) -> Decision | None:
-    found = await store.find_entries(DECISIONS, [account.decision])
-    return _decode(found[0], Decision) if found else None
+async def read_manifest(store: EntryStore, progress_key: ProgressKey) -> CommitManifest | None:
+    found = await store.find_entries(MANIFESTS, [progress_key.manifest_key])
+    return decode_entry(found[0], CommitManifest) if found else None
 
 
-async def read_data(store: EntryStore, pieces: Sequence[ChunkRef]) -> list[bytes] | None:
+async def read_data(store: EntryStore, refs: Sequence[ChunkRef]) -> list[bytes] | None:
     """The chunks themselves; None if one is gone, because somebody published it."""
-    found = await store.find_entries(CHUNKS, [piece.data for piece in pieces])
-    return [entry.value for entry in found] if len(found) == len(pieces) else None
-
-
-async def read_all(store: EntryStore, space: str, prefix: str = "") -> list[Entry]:
-    page = await store.list_entries(space, prefix=prefix, limit=_PAGE)
-    found = list(page)
-    while len(page) == _PAGE:
-        await next_slice()
-        page = await store.list_entries(space, prefix=prefix, after=page[-1].key, limit=_PAGE)
-        found += page
-    return found
+    found = await store.find_entries(CHUNKS, [ref.data for ref in refs])
+    return [entry.value for entry in found] if len(found) == len(refs) else None
 
 
 def _encode(record: msgspec.Struct) -> bytes:
     return msgspec.msgpack.encode(record)
-
-
-def _decode(entry: Entry, kind: type[T]) -> T:
-    try:
-        return msgspec.msgpack.decode(entry.value, type=kind)
-    except msgspec.MsgspecError as error:
-        raise Corrupted(f"the entry {entry.key!r} of {entry.space} is damaged: {error}") from None

@@ -19,9 +19,9 @@ from skep.core.limits import Limits
 from skep.core.log.committer import Committer
 from skep.core.log.encryption import KeyRing
 from skep.core.produce.capacity import FillLevel
-from skep.core.sink import manifest as ledger
+from skep.core.sink import manifest
 from skep.core.sink.chunk import PartitionRows, decode
-from skep.core.sink.manifest import Account, ChunkRef, Decision, Progress, StagedChunk
+from skep.core.sink.manifest import ChunkRef, CommitManifest, Progress, ProgressKey, StagedChunk
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.queue_state import QueueState
 from skep.core.state.quota import Quotas, limit_of, without_limits
@@ -71,84 +71,92 @@ class Publisher:
         self._limits = limits
 
     async def publish(
-        self, account: Account, progress: Progress, known: int, staged: Sequence[StagedChunk]
+        self,
+        progress_key: ProgressKey,
+        progress: Progress,
+        known: int,
+        staged: Sequence[StagedChunk],
     ) -> bool:
         """Publish chunks, so that the app has this progress; its entry has the version ``known``.
 
         False, and nothing, if the chunks or the progress are no longer as they were read.
         """
-        pieces = [part for each in staged for part in each.piece.stored]
-        counts = await _counts(pieces)
+        refs = [part for each in staged for part in each.ref.stored]
+        counts = await _counts(refs)
         await self._check_room(counts)
         taken = [each.taken() for each in staged]
-        if self._is_small(pieces):
-            self._committer.check(sum(piece.size for piece in pieces))
-            done = ledger.put_progress(account, progress, known)
-            return await self._publish_at_once(done, pieces, taken)
-        self._quotas.check_later(await self._partitions(pieces, counts))
+        if self._is_small(refs):
+            self._committer.check(sum(ref.size for ref in refs))
+            done = manifest.put_progress(progress_key, progress, known)
+            return await self._publish_at_once(done, refs, taken)
+        self._quotas.check_later(await self._partitions(refs, counts))
         assert progress.version is not None
         entries = (
-            ledger.put_progress(account, replace(progress, done=0), known),
-            ledger.put_decision(account, Decision(progress.version, pieces)),
+            manifest.put_progress(progress_key, replace(progress, done=0), known),
+            manifest.put_manifest(progress_key, CommitManifest(progress.version, refs)),
             *taken,
         )
         outcome = await self._committer.submit(Change(entries=entries))
         return isinstance(outcome, Applied)
 
-    async def finish(self, account: Account) -> tuple[Progress | None, int]:
+    async def finish(self, progress_key: ProgressKey) -> tuple[Progress | None, int]:
         """Publish what is left of the version that was decided last.
 
         Returns the progress of the app, and the version of the entry that says so. What was
         decided is not for the quota of who comes next to stop.
         """
         with without_limits():
-            return await self._finish(account)
+            return await self._finish(progress_key)
 
-    async def _finish(self, account: Account) -> tuple[Progress | None, int]:
-        backoff = Backoff(f"what {account.app!r} publishes")
+    async def _finish(self, progress_key: ProgressKey) -> tuple[Progress | None, int]:
+        backoff = Backoff(f"what {progress_key.app!r} publishes")
         while True:
             self._registry.check_open()
-            progress, known = await ledger.read_progress(self._store, account)
+            progress, known = await manifest.read_progress(self._store, progress_key)
             if progress is None or progress.done is None:
                 return progress, known
-            if await self._step(account, progress, progress.done, known):
+            if await self._step(progress_key, progress, progress.done, known):
                 backoff.reset()
             else:
                 await backoff.pause()
 
-    async def _step(self, account: Account, progress: Progress, done: int, known: int) -> bool:
-        decision = await ledger.read_decision(self._store, account)
-        if decision is None:
+    async def _step(
+        self, progress_key: ProgressKey, progress: Progress, done: int, known: int
+    ) -> bool:
+        committed = await manifest.read_manifest(self._store, progress_key)
+        if committed is None:
             return False
-        pieces = list(self._next(decision.pieces[done:]))
-        publication = await self._publication(pieces)
+        refs = list(self._next(committed.refs[done:]))
+        publication = await self._publication(refs)
         if publication is None:
-            await self._check_moved(account, known)
+            await self._check_moved(progress_key, known)
             return False
-        done += len(pieces)
-        is_last = done == len(decision.pieces)
-        moved = replace(progress, version=decision.version, done=None if is_last else done)
-        entries = [ledger.put_progress(account, moved, known), *ledger.drop_data(pieces)]
+        done += len(refs)
+        is_last = done == len(committed.refs)
+        moved = replace(progress, version=committed.version, done=None if is_last else done)
+        entries = [manifest.put_progress(progress_key, moved, known), *manifest.drop_data(refs)]
         if is_last:
-            entries.append(ledger.put_decision(account, None))
+            entries.append(manifest.put_manifest(progress_key, None))
         return await self._commit(publication, entries)
 
-    async def _check_moved(self, account: Account, known: int) -> None:
+    async def _check_moved(self, progress_key: ProgressKey, known: int) -> None:
         """Raise, if nobody else can have published what is not there."""
-        if (await ledger.read_progress(self._store, account))[1] == known:
-            raise Corrupted(f"a chunk that {account.app!r} has staged is missing; restore a backup")
+        if (await manifest.read_progress(self._store, progress_key))[1] == known:
+            raise Corrupted(
+                f"a chunk that {progress_key.app!r} has staged is missing; restore a backup"
+            )
 
     async def _publish_at_once(
-        self, progress: EntryUpdate, pieces: list[ChunkRef], taken: list[EntryUpdate]
+        self, progress: EntryUpdate, refs: list[ChunkRef], taken: list[EntryUpdate]
     ) -> bool:
-        publication = await self._publication(pieces)
+        publication = await self._publication(refs)
         if publication is None:
             return False
         capacity: list[Capacity] = []
-        counts = await _counts(pieces)
+        counts = await _counts(refs)
         for queue in publication.queues:
             capacity += await self._level.capacity(queue, counts[queue.config.name])
-        entries = [progress, *taken, *ledger.drop_data(pieces)]
+        entries = [progress, *taken, *manifest.drop_data(refs)]
         return await self._commit(publication, entries, capacity)
 
     async def _commit(
@@ -167,12 +175,12 @@ class Publisher:
         weight = change.weight + APPEND_WEIGHT * len(change.appends)
         return isinstance(await self._committer.submit(change, weight=weight), Applied)
 
-    async def _publication(self, pieces: Sequence[ChunkRef]) -> _Publication | None:
+    async def _publication(self, refs: Sequence[ChunkRef]) -> _Publication | None:
         """The messages of chunks, by partition; None if a chunk or a queue is gone."""
-        data = await ledger.read_data(self._store, pieces)
+        data = await manifest.read_data(self._store, refs)
         if data is None:
             return None
-        queues = {name: await self._catalogue.ensure_queue(name) for name in await _counts(pieces)}
+        queues = {name: await self._catalogue.ensure_queue(name) for name in await _counts(refs)}
         configs = {name: queue.config for name, queue in queues.items()}
         versions = tuple(queue.versions[0] for queue in queues.values())
         columns = await self._columns(data, configs)
@@ -205,14 +213,14 @@ class Publisher:
         return group.sealed(self._keys) if encrypted else group
 
     async def _partitions(
-        self, pieces: Sequence[ChunkRef], queues: Iterable[str]
+        self, refs: Sequence[ChunkRef], queues: Iterable[str]
     ) -> dict[str, set[str]]:
         """The queues, and the partitions of each if the caller may not have any number of them."""
         found: dict[str, set[str]] = {name: set() for name in queues}
         if limit_of("partitions") is None:
             return found
-        async for piece in yielding(pieces):
-            for value in await ledger.read_data(self._store, [piece]) or ():
+        async for ref in yielding(refs):
+            for value in await manifest.read_data(self._store, [ref]) or ():
                 for group in decode(value).groups:
                     found[group.queue].add(group.partition)
         return found
@@ -223,24 +231,24 @@ class Publisher:
             if queue := self._registry.queues.get(name):
                 await self._level.capacity(queue, count)
 
-    def _is_small(self, pieces: Sequence[ChunkRef]) -> bool:
+    def _is_small(self, refs: Sequence[ChunkRef]) -> bool:
         limits = self._limits
         return (
-            sum(piece.size for piece in pieces) <= limits.publish_bytes
-            and sum(piece.rows for piece in pieces) <= limits.publish_messages
-            and sum(piece.partitions for piece in pieces) <= limits.publish_partitions
-            and sum(piece.ids for piece in pieces) <= limits.publish_ids
+            sum(ref.size for ref in refs) <= limits.publish_bytes
+            and sum(ref.rows for ref in refs) <= limits.publish_messages
+            and sum(ref.partitions for ref in refs) <= limits.publish_partitions
+            and sum(ref.ids for ref in refs) <= limits.publish_ids
         )
 
-    def _next(self, pieces: Sequence[ChunkRef]) -> Iterator[ChunkRef]:
+    def _next(self, refs: Sequence[ChunkRef]) -> Iterator[ChunkRef]:
         """As many of the first as make a step, but one at least."""
         limits = self._limits
         size = rows = partitions = ids = 0
-        for index, piece in enumerate(pieces):
-            size += piece.size
-            rows += piece.rows
-            partitions += piece.partitions
-            ids += piece.ids
+        for index, ref in enumerate(refs):
+            size += ref.size
+            rows += ref.rows
+            partitions += ref.partitions
+            ids += ref.ids
             too_much = (
                 size > limits.publish_bytes // 4
                 or rows > limits.publish_messages // 4
@@ -249,7 +257,7 @@ class Publisher:
             )
             if index and too_much:
                 return
-            yield piece
+            yield ref
 
 
 def _appends(queue: QueueState, columns: Mapping[str, Sequence[Columns]]) -> Iterator[Append]:
@@ -258,9 +266,9 @@ def _appends(queue: QueueState, columns: Mapping[str, Sequence[Columns]]) -> Ite
         yield Append(queue=queue.config.number, partition=number, columns=concat(parts))
 
 
-async def _counts(pieces: Sequence[ChunkRef]) -> dict[str, int]:
+async def _counts(refs: Sequence[ChunkRef]) -> dict[str, int]:
     counts: dict[str, int] = {}
-    async for piece in yielding(pieces):
-        for queue, count in piece.queues.items():
+    async for ref in yielding(refs):
+        for queue, count in ref.queues.items():
             counts[queue] = counts.get(queue, 0) + count
     return counts

@@ -5,7 +5,7 @@ between: so it is right with several servers, up to what they stage in this time
 """
 
 from skep.core.aio import KeyedLocks
-from skep.core.sink import manifest as ledger
+from skep.core.sink import manifest
 from skep.core.state import quota
 from skep.core.state.quota import MAX_COUNTS, Count
 from skep.store.protocol import EntryStore
@@ -32,7 +32,7 @@ class StagedBytes:
         if limited is None:
             return
         caller, limit = limited
-        replaced = await ledger.find_size(self._store, key)
+        replaced = await manifest.find_size(self._store, key)
         weight = _weight(size) - (0 if replaced is None else _weight(replaced))
         if weight <= 0:
             return
@@ -53,8 +53,8 @@ class StagedBytes:
             return counted
 
     async def _staged(self, owner: str | None) -> int:
-        sizes = await ledger.read_sizes(self._store)
-        owners = await ledger.read_owners(self._store, list({app for app, _ in sizes}))
+        sizes = await manifest.read_sizes(self._store)
+        owners = await manifest.read_owners(self._store, list({app for app, _ in sizes}))
         return sum(_weight(size) for app, size in sizes if owners.get(app) == owner)
 
 

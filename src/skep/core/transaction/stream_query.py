@@ -14,6 +14,7 @@ import msgspec
 from skep.core.aio import next_slice
 from skep.core.consume.held_messages import HeldMessages
 from skep.core.log.committer import Committer
+from skep.core.log.entry_table import PAGE, EntryTable, entry_pages
 from skep.core.transaction.transaction import Transactor
 from skep.errors import LeaseLost, NotFound, QueryChanged
 from skep.model.change import EntryUpdate
@@ -24,7 +25,6 @@ from skep.store.protocol import EntryStore
 
 _QUERIES = "stream.queries"
 STATE = "stream.state"
-_PAGE = 1000
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +57,7 @@ class StreamQueries:
         addresses: HeldMessages,
     ) -> None:
         self._store = store
+        self._queries = EntryTable(store, _QUERIES, Query)
         self._committer = committer
         self._transactor = transactor
         self._addresses = addresses
@@ -92,8 +93,9 @@ class StreamQueries:
             return query, known is None
 
     async def find(self, name: str) -> Query | None:
-        entries = await self._store.find_entries(_QUERIES, [check_key("name", name)])
-        return msgspec.msgpack.decode(entries[0].value, type=Query) if entries else None
+        """The query of this name, if it is registered."""
+        query, _ = await self._queries.find(check_key("name", name))
+        return query
 
     async def state(
         self,
@@ -115,11 +117,10 @@ class StreamQueries:
             )
             pages = self._named(wanted)
         else:
-            pages = self._pages(begin + check_key("prefix", prefix))
+            pages = entry_pages(self._store, STATE, begin + check_key("prefix", prefix))
         async for page in pages:
             named = [(entry.key[len(begin) :], entry) for entry in page]
             yield [(key, entry) for key, entry in named if key.startswith(prefix)]
-            await next_slice()
 
     async def cycle(
         self,
@@ -164,24 +165,16 @@ class StreamQueries:
         """Store a query without any state."""
         updates = [
             EntryUpdate(space=STATE, key=entry.key, value=None)
-            async for page in self._pages(f"{query.id}/")
+            async for page in entry_pages(self._store, STATE, f"{query.id}/")
             for entry in page
         ]
-        value = msgspec.msgpack.encode(query)
-        updates.append(EntryUpdate(space=_QUERIES, key=query.name, value=value))
+        updates.append(self._queries.put(query.name, query))
         await self._transactor.run([Keep(updates)])
 
-    async def _pages(self, prefix: str) -> AsyncIterator[list[Entry]]:
-        after = ""
-        while page := await self._store.list_entries(
-            STATE, prefix=prefix, after=after, limit=_PAGE
-        ):
-            yield list(page)
-            after = page[-1].key
-
     async def _named(self, keys: Sequence[str]) -> AsyncIterator[list[Entry]]:
-        for start in range(0, len(keys), _PAGE):
-            yield list(await self._store.find_entries(STATE, keys[start : start + _PAGE]))
+        for start in range(0, len(keys), PAGE):
+            yield list(await self._store.find_entries(STATE, keys[start : start + PAGE]))
+            await next_slice()
 
     def _alone(self, what: str) -> asyncio.Lock:
         """One at a time: a cycle and a flush of the same partition never interleave."""

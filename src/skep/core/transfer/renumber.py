@@ -44,12 +44,12 @@ class Shift:
     def consumer(self, consumer: StoredConsumer) -> StoredConsumer:
         return consumer._replace(partition=consumer.partition + self.by)
 
-    def dead_letter(self, letter: DeadLetter) -> DeadLetter:
+    def dead_letter(self, dead_letter: DeadLetter) -> DeadLetter:
         return replace(
-            letter,
-            number=letter.number + self.by,
-            queue=letter.queue + self.by,
-            partition=letter.partition + self.by,
+            dead_letter,
+            number=dead_letter.number + self.by,
+            queue=dead_letter.queue + self.by,
+            partition=dead_letter.partition + self.by,
         )
 
     def event(self, event: TraceEvent) -> TraceEvent:

@@ -219,8 +219,8 @@ async def _find_reserved(target: Transferable, store: str) -> Reserved | None:
 async def _fingerprint(source: Transferable, queue: Queue) -> bytes:
     """The same as long as nobody pushes, pops, acknowledges or configures."""
     digest = hashlib.blake2b(_encode(queue), digest_size=16)
-    letters = await source.count_dead_letters(DeadLetterFilter(queue=queue.number))
-    digest.update(_encode((sorted((await source.heads(queue.number)).items()), letters)))
+    dead_letters = await source.count_dead_letters(DeadLetterFilter(queue=queue.number))
+    digest.update(_encode((sorted((await source.heads(queue.number)).items()), dead_letters)))
     for partition in await source.partitions(queue.number):
         digest.update(_encode(partition))
     for subscription in await source.subscriptions(queue.number):

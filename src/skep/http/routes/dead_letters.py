@@ -1,6 +1,6 @@
 """Dead letters: looking at them, sending them back, throwing them away."""
 
-from skep.core.insight.dead_letter_browser import LetterFilter
+from skep.core.insight.dead_letter_browser import DeadLetterQuery
 from skep.http.auth.principal import Permission
 from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routes.lookup import queue_in_query, queues_in_query
@@ -28,7 +28,7 @@ async def letters(request: HttpRequest) -> HttpResponse:
     query: DeadLettersQuery = request.query
     page = await request.broker.insight.dead_letters.page(
         await queues_in_query(request, partition=query.partition),
-        LetterFilter(
+        DeadLetterQuery(
             group=query.consumer_group,
             partition=query.partition,
             from_=in_utc(query.from_),
@@ -41,7 +41,9 @@ async def letters(request: HttpRequest) -> HttpResponse:
     with_data = request.may(Permission.READ)
     return HttpResponse(
         DeadLetterPage(
-            messages=[to_wire_dead_letter(letter, with_data=with_data) for letter in page.letters],
+            messages=[
+                to_wire_dead_letter(letter, with_data=with_data) for letter in page.dead_letters
+            ],
             total=page.total,
             next=page.next,
             pagination=Pagination(limit=query.limit, offset=query.offset, total=page.total),

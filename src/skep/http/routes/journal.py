@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from skep.core.journal.journal import Selection
-from skep.core.journal.reader_group import At, Reader, Start
-from skep.core.journal.scan import Some
+from skep.core.journal.reader_group import Reader, Start, StartAtTime
+from skep.core.journal.scan import PartitionFilter
 from skep.errors import Invalid, NotFound, OutcomeUnknown, SkepError, Unavailable
 from skep.http.auth.principal import Permission, not_yours
 from skep.http.limits import MB
@@ -64,7 +64,7 @@ async def read(request: HttpRequest) -> HttpResponse:
     check_count("batchRows", body.batch_rows, least=1, most=MAX_BATCH_ROWS)
     if not body.columns or len(set(body.columns)) != len(body.columns):
         raise Invalid("columns", "must name at least one column, and none twice")
-    some = Some(partitions=body.partitions, prefix=body.prefix or "", share=body.share)
+    some = PartitionFilter(partitions=body.partitions, prefix=body.prefix or "", share=body.share)
     steps = await request.broker.journal.read(
         body.queue, body.number, body.ranges, some, in_order=body.in_order
     )
@@ -117,7 +117,7 @@ def _start(start: msgspec.Raw) -> Start:
             "start", "must be 'earliest', 'latest', 'group', a position, or a time with 'at'"
         ) from None
     if isinstance(asked, StartAt):
-        return At(at=asked.at * MILLISECOND, otherwise=asked.otherwise)
+        return StartAtTime(at=asked.at * MILLISECOND, otherwise=asked.otherwise)
     return asked
 
 

@@ -62,7 +62,7 @@ async def messages(request: HttpRequest) -> HttpResponse:
     return HttpResponse(
         WireMessages(
             messages=[to_message(view) for view in page.messages],
-            mode=to_mode(view.standings for view in page.messages),
+            mode=to_mode(view.group_statuses for view in page.messages),
             next=page.next,
         )
     )
@@ -124,7 +124,7 @@ async def give_up(request: HttpRequest) -> HttpResponse:
 
 async def _letter_of(request: HttpRequest, view: MessageView) -> FailedMessage | None:
     """The newest dead letter of a message."""
-    numbers = [each.letter for each in view.standings if each.letter is not None]
+    numbers = [each.dead_letter for each in view.group_statuses if each.dead_letter is not None]
     if not numbers:
         return None
     return await request.broker.dead_letters.get(view.message.queue, max(numbers))

@@ -149,7 +149,7 @@ async def partitions(request: HttpRequest) -> HttpResponse:
 async def depth(request: HttpRequest) -> HttpResponse:
     """What a group still has to read of a queue."""
     name, query = request.params["queue"], request.query
-    found = await request.broker.insight.groups.depth(name, query.group, limit=query.limit)
+    found = await request.broker.insight.groups.backlog(name, query.group, limit=query.limit)
     return HttpResponse(
         DepthResponse(
             queue=name,

@@ -97,7 +97,7 @@ async def by_trace_id(request: HttpRequest) -> HttpResponse:
     """The messages of all queues that the caller sees and that share a trace id."""
     trace_id = _trace_id(request.params["traceId"])
     sees = request.principal.sees if request.principal.restricted else None
-    found = await request.broker.traces.messages(trace_id, sees=sees, limit=request.query.limit)
+    found = await request.broker.traces.messages(trace_id, visible=sees, limit=request.query.limit)
     views = [await request.broker.insight.messages.get(message.id) for message in found]
     return HttpResponse(
         TracedMessages(trace_id=trace_id, messages=[to_message(view) for view in views])

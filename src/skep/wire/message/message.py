@@ -12,7 +12,7 @@ from skep.errors import Forbidden
 from skep.model.address import partition_id, partition_of
 from skep.model.dead_letter import FailedMessage
 from skep.model.message import Message
-from skep.model.message_view import MessageView, Standing
+from skep.model.message_view import GroupStatus, MessageView
 from skep.model.name import QUEUE_MODE
 from skep.model.stats import MessageStatus
 from skep.wire.body import Body
@@ -156,8 +156,8 @@ class MovedToDeadLetters(Body, frozen=True, kw_only=True):
 def to_message(view: MessageView) -> WireMessage:
     message, queue = view.message, view.queue
     payload, encoding = to_wire(message.payload) if view.shown else (msgspec.UNSET, msgspec.UNSET)
-    leases = [each.lease_expires_at for each in view.standings if each.lease_expires_at]
-    unnamed = [each.status for each in view.standings if each.group == QUEUE_MODE]
+    leases = [each.lease_expires_at for each in view.group_statuses if each.lease_expires_at]
+    unnamed = [each.status for each in view.group_statuses if each.group == QUEUE_MODE]
     return WireMessage(
         id=message.id,
         transaction_id=message.transaction_id,
@@ -170,7 +170,7 @@ def to_message(view: MessageView) -> WireMessage:
         task=queue.task,
         status=view.status,
         queue_status=unnamed[0] if unnamed else None,
-        bus_status=_bus(view.standings),
+        bus_status=_bus(view.group_statuses),
         trace_id=message.trace_id,
         producer_sub=message.producer,
         queue_priority=queue.options.priority,
@@ -201,8 +201,8 @@ def from_message(message: WireMessage) -> Message:
 
 def to_message_detail(view: MessageView, letter: FailedMessage | None) -> MessageDetail:
     options = view.queue.options
-    attempts = [letter.attempts] if letter else [each.attempt for each in view.standings]
-    mode = to_mode([view.standings])
+    attempts = [letter.attempts] if letter else [each.attempt for each in view.group_statuses]
+    mode = to_mode([view.group_statuses])
     return MessageDetail(
         **msgspec.structs.asdict(to_message(view)),
         error_message=letter.error if letter else None,
@@ -218,7 +218,7 @@ def to_message_detail(view: MessageView, letter: FailedMessage | None) -> Messag
             has_queue_mode=mode.has_queue_mode,
             bus_groups_count=mode.bus_groups_count,
             type=mode.type,
-            consumed_by_groups=_bus(view.standings).consumed_by,
+            consumed_by_groups=_bus(view.group_statuses).consumed_by,
         ),
         consumer_groups=[
             MessageGroup(
@@ -227,14 +227,14 @@ def to_message_detail(view: MessageView, letter: FailedMessage | None) -> Messag
                 status=each.status,
                 lease_expires_at=each.lease_expires_at,
             )
-            for each in view.standings
+            for each in view.group_statuses
         ],
     )
 
 
-def to_mode(all_standings: Iterable[Sequence[Standing]]) -> Mode:
+def to_mode(all_statuses: Iterable[Sequence[GroupStatus]]) -> Mode:
     """How the queues of some messages are read."""
-    groups = {each.group for standings in all_standings for each in standings}
+    groups = {each.group for statuses in all_statuses for each in statuses}
     named = len(groups - {QUEUE_MODE})
     unnamed = QUEUE_MODE in groups
     kind: ModeType = "none"
@@ -245,11 +245,11 @@ def to_mode(all_standings: Iterable[Sequence[Standing]]) -> Mode:
     return Mode(has_queue_mode=unnamed, bus_groups_count=named, type=kind)
 
 
-def _bus(standings: Sequence[Standing]) -> BusStatus:
-    named = [each for each in standings if each.group != QUEUE_MODE]
+def _bus(statuses: Sequence[GroupStatus]) -> BusStatus:
+    named = [each for each in statuses if each.group != QUEUE_MODE]
     return BusStatus(consumed_by=sum(map(_is_done, named)), total_groups=len(named))
 
 
-def _is_done(standing: Standing) -> bool:
+def _is_done(group_status: GroupStatus) -> bool:
     """Also who gave a message up is done with it."""
-    return standing.status in ("completed", "dead_letter")
+    return group_status.status in ("completed", "dead_letter")
