@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import settings
 
-from tests.databases import close_databases
+from tests.support.postgres_databases import close_databases
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("skep", deadline=None, print_blob=True)

@@ -12,11 +12,11 @@ from skep.client.consume import async_lease_keeper as async_hold, sync_lease_kee
 from skep.client.consume.async_consumer import AsyncLoop
 from skep.errors import Invalid
 from skep.testing.clock import ManualClock
-from tests.broker.build import backlogs, dead, drafts, offsets, payloads, pop
-from tests.client.blocking import LoopInThreads
 from tests.client.conftest import AT_ONCE, async_client
-from tests.client.faults import Fault, FaultyBlocking, Weather
-from tests.client.serving import serving
+from tests.support.blocking_client import LoopInThreads
+from tests.support.broker_builders import backlogs, dead, drafts, offsets, payloads, pop
+from tests.support.faulty_transport import Fault, FaultyBlocking, Weather
+from tests.support.in_process_server import serving
 
 
 class Consume(Protocol):

@@ -9,9 +9,9 @@ import os
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.machine.consuming import ConsumingMachine
-from tests.machine.crashing import CrashingMachine
-from tests.machine.serving import ServedMachine
+from tests.machine.consume_rules import ConsumingMachine
+from tests.machine.crash_rules import CrashingMachine
+from tests.machine.postgres_rules import ServedMachine
 
 EXAMPLES = int(os.environ.get("SKEP_EXAMPLES", "0"))
 SHRINK = os.environ.get("SKEP_SHRINK") != "no"

@@ -12,8 +12,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from pyspark_skep import Column, Options, Position, StreamReader
 from skep import Client, Draft
-from tests.databases import databases
-from tests.serving import ServerProcess
+from tests.support.postgres_databases import databases
+from tests.support.server_process import ServerProcess
 
 PAYLOAD = (Column("payload"),)
 PUSHES = 100

@@ -22,7 +22,7 @@ from pyspark_skep import (
     read_split,
     to_arrow,
 )
-from tests.spark.flaky import Flaky, flaky
+from tests.support.spark.flaky_journal_server import Flaky, flaky
 
 PIECES = (Piece("a", 1, 0, 0, 45), Piece("a", 1, 3, 7, 20), Piece("b", 2, 0, 0, 5))
 ALL = [f"{piece.lane}/{k}" for piece in PIECES for k in range(piece.start, piece.end)]

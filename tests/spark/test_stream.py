@@ -21,9 +21,9 @@ from pyspark_skep import (
     rows_between,
 )
 from skep import Client, Draft
-from tests.serving import ServerProcess
 from tests.spark.conftest import Push
-from tests.spark.running import Run, lag
+from tests.support.server_process import ServerProcess
+from tests.support.spark.stream_run import Run, lag
 
 pytestmark = pytest.mark.xdist_group("spark")
 
