@@ -114,14 +114,29 @@ class Databases:
         self._loop.close()
 
 
-@cache
+_permitted = True
+
+
+def permit(permitted: bool) -> None:
+    """Say whether the test that starts now may use PostgreSQL: whether it is marked so."""
+    global _permitted
+    _permitted = permitted
+
+
 def databases() -> Databases:
+    """The databases of this process; the first call starts the server."""
+    assert _permitted, "a test that uses PostgreSQL needs the marker 'postgres'"
+    return _databases()
+
+
+@cache
+def _databases() -> Databases:
     return Databases()
 
 
 def close_databases() -> None:
-    if databases.cache_info().currsize:
-        databases().close()
+    if _databases.cache_info().currsize:
+        _databases().close()
 
 
 def _server() -> tuple[Any, str]:
