@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given, strategies as st
 
 from skep.errors import Invalid
-from skep.model.address import MAX_OFFSET, MAX_PARTITION, address_of, message_id
+from skep.model.address import (
+    MAX_OFFSET,
+    MAX_PARTITION,
+    address_of,
+    message_id,
+    message_text,
+    message_texts,
+    partition_id,
+    partition_of,
+    partition_text,
+    queue_id,
+)
 
 partitions = st.integers(min_value=0, max_value=MAX_PARTITION)
 offsets = st.integers(min_value=0, max_value=MAX_OFFSET)
@@ -81,3 +92,29 @@ def test_another_uuid_is_not_a_message_id(bits: int) -> None:
 def test_a_uuid_of_somebody_else_is_refused_by_name(other: UUID) -> None:
     with pytest.raises(Invalid, match=f"{other} is not a message id"):
         address_of(other)
+
+
+@given(partitions, st.lists(offsets))
+def test_an_id_as_text_is_the_text_of_the_id(partition: int, several: list[int]) -> None:
+    texts = [str(message_id(partition, offset)) for offset in several]
+
+    assert message_texts(partition, several) == texts
+    assert [message_text(partition, offset) for offset in several] == texts
+
+
+@pytest.mark.parametrize("offset", [0, (1 << 48) - 1, 1 << 48, MAX_OFFSET - 2])
+def test_an_offset_of_any_size_has_an_id_as_text(offset: int) -> None:
+    assert message_text(7, offset) == str(message_id(7, offset))
+    assert message_texts(7, [0, offset]) == [message_text(7, 0), message_text(7, offset)]
+
+
+@given(partitions)
+def test_a_partition_comes_back_from_its_id(number: int) -> None:
+    assert partition_of(partition_id(number)) == number
+    assert partition_text(number) == str(partition_id(number))
+
+
+@pytest.mark.parametrize("other", [message_id(7, 0), queue_id(7)])
+def test_another_id_is_not_that_of_a_partition(other: UUID) -> None:
+    with pytest.raises(Invalid, match="is not the id of a partition"):
+        partition_of(other)

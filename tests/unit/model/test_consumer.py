@@ -2,7 +2,7 @@
 
 import pytest
 
-from skep.model.consumer import Consumer, Lease
+from skep.model.consumer import Consumer, Lease, new_token
 from skep.model.name import LeaseId
 
 LEASE = Lease(LeaseId("a"), granted_at=0, expires_at=10)
@@ -28,3 +28,10 @@ def test_a_run_that_is_not_done_comes_again_and_is_counted(
     state = Consumer(cursor=cursor, run_end=run_end, attempt=2)
 
     assert (state.comes_again, state.next_attempt) == (attempt > 1, attempt)
+
+
+def test_two_writes_of_one_version_have_different_revisions() -> None:
+    first, second = (Consumer(version=3, token=new_token()) for _ in range(2))
+
+    assert first.revision.version == second.revision.version == 3
+    assert first.revision != second.revision

@@ -8,9 +8,13 @@ from hypothesis import given, strategies as st
 
 from skep.errors import Invalid
 from skep.model.name import (
+    RESERVED,
     check_count,
+    check_id,
+    check_label,
     check_lease_id,
     check_name,
+    check_queue_name,
     check_transaction_id,
     from_datetime,
     to_datetime,
@@ -159,3 +163,22 @@ def test_a_moment_without_a_time_zone_is_refused(moment: object) -> None:
         from_datetime("from_", moment)
 
     assert refused.value.field == "from_"
+
+
+def test_a_client_may_not_name_a_queue_as_the_server_names_its_own() -> None:
+    assert check_queue_name("queue", "orders") == "orders"
+    with pytest.raises(Invalid, match="reserved"):
+        check_queue_name("queue", f"{RESERVED}outbox")
+
+
+def test_a_label_is_a_name_or_none() -> None:
+    assert check_label("task", None) is None
+    assert check_label("task", "mail") == "mail"
+    with pytest.raises(Invalid):
+        check_label("task", "")
+
+
+def test_an_id_is_a_uuid() -> None:
+    assert check_id("id", RANDOM) is RANDOM
+    with pytest.raises(Invalid, match="must be a UUID, not str"):
+        check_id("id", str(RANDOM))

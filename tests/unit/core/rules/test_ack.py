@@ -339,3 +339,12 @@ def test_no_story_moves_the_cursor_back_leaves_a_gap_or_brings_a_settled_message
         check_tidy(settled.state)
         open_offsets -= gone
         consumer = settled.state
+
+
+def test_a_retry_of_a_message_that_failed_before_does_not_keep_a_run_that_is_done() -> None:
+    reported = say(held(end=2), *failed(0)).state
+
+    settled = say(reported, Verdict(PARTITION, 0, "retry"), *done(1))
+
+    assert [failure.offset for failure in settled.dead] == [0]
+    assert (settled.state.cursor, settled.released) == (2, True)
