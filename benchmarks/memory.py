@@ -14,7 +14,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import httpx
-from tests.serving import ServerProcess
+from tests.support.server_process import ServerProcess
 
 from benchmarks.report import Report, directory, parser
 from benchmarks.scale import BIG, GROUPS, fill, resident, shared, until_loaded

@@ -21,7 +21,7 @@ from typing import TypeVar
 from uuid import uuid4
 
 import httpx
-from tests.serving import ServerProcess
+from tests.support.server_process import ServerProcess
 
 from benchmarks.postgres import database, postgres
 from benchmarks.report import Report, directory, parser

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 from pyspark.sql.datasource import InputPartition
-from tests.faults.database import Cluster
+from tests.support.faults.postgres_cluster import Cluster
 
 import skep as embedded
 from benchmarks.door import process

@@ -11,11 +11,11 @@ from skep import Broker
 from skep.store.open import open_store
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
-from tests.broker.alternating import alternating
-from tests.broker.build import make_broker
-from tests.broker.held import HeldStore
-from tests.broker.restarts import Restarts
-from tests.databases import databases
+from tests.support.alternating_broker import alternating
+from tests.support.broker_builders import make_broker
+from tests.support.gated_store import HeldStore
+from tests.support.postgres_databases import databases
+from tests.support.restartable_broker import Restarts
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from skep import Broker, Delivery, Settlement
 from skep.errors import Invalid, LeaseLost
 from skep.testing.clock import ManualClock
-from tests.broker.build import (
+from tests.support.broker_builders import (
     Settled,
     backlogs,
     cursors,

@@ -8,7 +8,7 @@ from skep import Broker
 from skep.errors import Conflict, Forbidden
 from skep.model.sink import Stage
 from skep.testing.clock import ManualClock
-from tests.broker.staged import APP, commit, numbers, payloads, published, stage
+from tests.support.sink_builders import APP, commit, numbers, payloads, published, stage
 
 DAY = 24 * 3600
 DONE = Stage(stage="s", chunks=1, rows=1)

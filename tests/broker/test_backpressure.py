@@ -16,7 +16,7 @@ from skep.core.log.committer import ROUND_BYTES, ROUND_CHANGES
 from skep.core.state.catalogue import STEP
 from skep.errors import Closed, OutcomeUnknown, Overloaded, Unavailable
 from skep.testing.clock import ManualClock
-from tests.broker.build import (
+from tests.support.broker_builders import (
     drafts,
     finish,
     long_poll,
@@ -27,7 +27,7 @@ from tests.broker.build import (
     start,
     turn,
 )
-from tests.broker.held import HeldStore
+from tests.support.gated_store import HeldStore
 
 KB = 1 << 10
 NARROW = Limits(pending_bytes=12 * KB)

@@ -27,7 +27,7 @@ from skep.errors import (
 )
 from skep.model.dead_letter import DeadLetterFilter
 from skep.store.protocol import Store
-from tests.broker.build import drafts, lease_of, make_broker, payloads, pop, pop_all
+from tests.support.broker_builders import drafts, lease_of, make_broker, payloads, pop, pop_all
 
 LIMITS = Limits(payload_bytes=1000, push_messages=10, pop_messages=100, pop_partitions=10, page=100)
 MULTI_BYTE = "\N{HIRAGANA LETTER A}"

@@ -12,7 +12,7 @@ from skep.errors import Invalid, MessageNotFound
 from skep.model.message_view import MessagePage
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
-from tests.broker.build import drafts, make_broker, moment, pop
+from tests.support.broker_builders import drafts, make_broker, moment, pop
 
 
 async def look(

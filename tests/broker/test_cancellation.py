@@ -8,7 +8,7 @@ from skep import Broker, Limits
 from skep.errors import MessageNotFound
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
-from tests.broker.build import (
+from tests.support.broker_builders import (
     backlogs,
     drafts,
     finish,
@@ -22,7 +22,7 @@ from tests.broker.build import (
     turn,
     until,
 )
-from tests.broker.held import HeldStore
+from tests.support.gated_store import HeldStore
 
 
 async def gone(task: asyncio.Task[object]) -> None:

@@ -17,7 +17,7 @@ from skep.errors import (
 from skep.model.dead_letter import FailedMessage
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
-from tests.broker.build import (
+from tests.support.broker_builders import (
     dead,
     drafts,
     finish,
@@ -29,7 +29,7 @@ from tests.broker.build import (
     pop_all,
     start,
 )
-from tests.broker.held import HeldStore
+from tests.support.gated_store import HeldStore
 
 TRACE = UUID("0198c3f0-0000-7000-8000-000000000001")
 EVERY_BYTE = bytes(range(256))

@@ -2,7 +2,7 @@
 
 from skep import Broker
 from skep.testing.clock import ManualClock
-from tests.broker.build import (
+from tests.support.broker_builders import (
     drafts,
     finish,
     long_poll,

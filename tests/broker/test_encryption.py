@@ -14,7 +14,7 @@ from skep.model.segment import ENCRYPTED, Columns
 from skep.store.open import open_store
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
-from tests.broker.build import drafts, letters, make_broker, payloads, pop, pop_all
+from tests.support.broker_builders import drafts, letters, make_broker, payloads, pop, pop_all
 
 NUMBER = b"4929 8173 0265"
 SECRET = b"card " + NUMBER + b" \x00\xff"

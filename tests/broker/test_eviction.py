@@ -10,7 +10,7 @@ from skep.core.consume.eviction import STEP
 from skep.model.name import QUEUE_MODE
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
-from tests.broker.build import (
+from tests.support.broker_builders import (
     backlogs,
     cursors,
     dead,

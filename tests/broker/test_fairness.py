@@ -4,13 +4,7 @@ import pytest
 
 from skep import Broker
 from skep.testing.clock import ManualClock
-from tests.broker.build import (
-    drafts,
-    offsets,
-    partitions,
-    places,
-    pop,
-)
+from tests.support.broker_builders import drafts, offsets, partitions, places, pop
 
 
 async def push_each(queue: Broker, clock: ManualClock, *names: str) -> None:

@@ -9,7 +9,7 @@ from skep.core.admin.give_up import BY_HAND
 from skep.errors import Conflict, GroupNotFound, MessageNotFound
 from skep.model.address import message_id
 from skep.testing.clock import ManualClock
-from tests.broker.build import backlogs, drafts, letters, pop, pop_all
+from tests.support.broker_builders import backlogs, drafts, letters, pop, pop_all
 
 
 async def push(queue: Broker, n: int) -> list[UUID]:

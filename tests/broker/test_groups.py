@@ -8,7 +8,7 @@ import pytest
 from skep import Broker
 from skep.errors import GroupNotFound, LeaseLost
 from skep.testing.clock import ManualClock
-from tests.broker.build import (
+from tests.support.broker_builders import (
     backlogs,
     cursors,
     drafts,
@@ -23,7 +23,7 @@ from tests.broker.build import (
     pop_all,
     start,
 )
-from tests.broker.held import HeldStore
+from tests.support.gated_store import HeldStore
 
 A_MICROSECOND = timedelta(microseconds=1)
 

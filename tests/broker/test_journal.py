@@ -24,7 +24,7 @@ from skep.model.journal import MessageRun, Position, QueuePosition, Range, Step
 from skep.store.open import open_store
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
-from tests.broker.build import drafts, make_broker, pop, start, turn, until
+from tests.support.broker_builders import drafts, make_broker, pop, start, turn, until
 
 ORDERS = Selection(queues=("orders",))
 EVERYTHING = PartitionFilter()

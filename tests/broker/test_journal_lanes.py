@@ -15,8 +15,8 @@ from skep.errors import Conflict, Invalid
 from skep.model.journal import Position, Range, Step
 from skep.store.postgres.store import PostgresStore
 from skep.store.rocksdb.store import RocksStore
-from tests.broker.build import drafts, make_broker
-from tests.databases import databases
+from tests.support.broker_builders import drafts, make_broker
+from tests.support.postgres_databases import databases
 
 LANES = 3
 EVERYTHING = PartitionFilter()

@@ -11,8 +11,8 @@ from skep.model.name import QUEUE_MODE, to_datetime
 from skep.model.queue import Partition
 from skep.store.memory import MemoryStore
 from skep.testing.clock import ManualClock
-from tests.broker.build import drafts, make_broker, moment, pop
-from tests.broker.restarts import Restarts
+from tests.support.broker_builders import drafts, make_broker, moment, pop
+from tests.support.restartable_broker import Restarts
 
 
 def everything(queue: str) -> bool:

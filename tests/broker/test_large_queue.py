@@ -10,8 +10,8 @@ from skep.core import aio as fairness
 from skep.core.state.loader import PAGE
 from skep.model.stats import GroupLag
 from skep.store.protocol import Store
-from tests.broker.build import make_broker, payloads, pop, pop_all
-from tests.broker.restarts import Restarts
+from tests.support.broker_builders import make_broker, payloads, pop, pop_all
+from tests.support.restartable_broker import Restarts
 
 MANY = 3 * PAGE + 7
 FIRST, LAST = "p00000", f"p{MANY - 1:05}"

@@ -9,7 +9,7 @@ from skep.core.metrics.latency_history import KEEP
 from skep.model.name import SECOND
 from skep.store.protocol import Store
 from skep.testing.clock import NOON, ManualClock
-from tests.broker.build import (
+from tests.support.broker_builders import (
     drafts,
     finish,
     lease_of,
@@ -19,8 +19,8 @@ from tests.broker.build import (
     start,
     until,
 )
-from tests.broker.held import HeldStore
-from tests.broker.latencies import ALWAYS, MINUTE, latencies, took
+from tests.support.gated_store import HeldStore
+from tests.support.latency_builders import ALWAYS, MINUTE, latencies, took
 
 pytestmark = pytest.mark.one_server("a server measures what it delivered itself")
 

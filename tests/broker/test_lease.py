@@ -8,7 +8,7 @@ from skep import Broker, Verdict
 from skep.errors import LeaseLost
 from skep.model.name import QUEUE_MODE
 from skep.testing.clock import ManualClock
-from tests.broker.build import (
+from tests.support.broker_builders import (
     Settled,
     backlogs,
     cursors,

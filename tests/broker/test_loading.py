@@ -14,7 +14,7 @@ from skep.model.queue import Partition, Subscription
 from skep.store.memory import MemoryStore
 from skep.store.protocol import StoredConsumer
 from skep.testing.clock import ManualClock
-from tests.broker.build import PATIENCE, make_broker, moment, payloads, start
+from tests.support.broker_builders import PATIENCE, make_broker, moment, payloads, start
 
 PARTITIONS = [f"p{number}" for number in range(5)]
 LAST = PARTITIONS[-1]

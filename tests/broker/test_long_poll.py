@@ -6,7 +6,7 @@ import pytest
 
 from skep import Broker, Delivery, Push, Verdict
 from skep.testing.clock import ManualClock
-from tests.broker.build import (
+from tests.support.broker_builders import (
     PATIENCE,
     drafts,
     finish,
@@ -19,7 +19,7 @@ from tests.broker.build import (
     pop_all,
     turn,
 )
-from tests.broker.held import HeldStore
+from tests.support.gated_store import HeldStore
 
 
 def done(polls: list[asyncio.Task[Delivery | None]]) -> list[bool]:

@@ -10,7 +10,7 @@ from skep.errors import Invalid, MessageNotFound, PartitionNotFound, QueueNotFou
 from skep.model.address import message_id
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
-from tests.broker.build import (
+from tests.support.broker_builders import (
     backlogs,
     cursors,
     drafts,

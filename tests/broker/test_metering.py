@@ -8,7 +8,7 @@ from skep import Broker, Draft, Push
 from skep.errors import LeaseLost
 from skep.model.tally import Tally
 from skep.testing.clock import ManualClock
-from tests.broker.build import drafts, lease_of, letters, pop
+from tests.support.broker_builders import drafts, lease_of, letters, pop
 
 pytestmark = pytest.mark.one_server("a server counts what it did itself")
 

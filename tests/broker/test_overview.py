@@ -5,7 +5,7 @@ import pytest
 from skep import Broker
 from skep.model.stats import Counts, ErrorCounts, LeaseCounts
 from skep.testing.clock import ManualClock
-from tests.broker.build import drafts, finish, letters, long_poll, moment, pop
+from tests.support.broker_builders import drafts, finish, letters, long_poll, moment, pop
 
 
 async def counts(queue: Broker, name: str = "orders") -> Counts:

@@ -14,7 +14,7 @@ from skep.errors import Invalid, NotFound
 from skep.model.pipeline import MAX_NAMES, MAX_TEXT
 from skep.store.open import open_store
 from skep.testing.clock import ManualClock
-from tests.broker.build import a_run, make_broker, moment
+from tests.support.broker_builders import a_run, make_broker, moment
 
 
 async def ids(queue: Broker) -> list[str]:

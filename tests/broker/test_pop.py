@@ -11,7 +11,7 @@ from skep.errors import Invalid
 from skep.model.name import QUEUE_MODE
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
-from tests.broker.build import (
+from tests.support.broker_builders import (
     backlogs,
     cursors,
     drafts,

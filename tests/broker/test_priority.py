@@ -7,7 +7,7 @@ import pytest
 from skep import Broker, Delivery
 from skep.errors import LeaseLost
 from skep.testing.clock import ManualClock
-from tests.broker.build import backlogs, drafts, lease_of, moment, offsets, pop
+from tests.support.broker_builders import backlogs, drafts, lease_of, moment, offsets, pop
 
 
 async def make(queue: Broker, name: str, *, priority: int = 0, task: str | None = None) -> None:

@@ -11,8 +11,8 @@ from skep.errors import OutcomeUnknown, QueueFull, Unavailable
 from skep.model.sink import Stage
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
-from tests.broker.build import until
-from tests.broker.staged import (
+from tests.support.broker_builders import until
+from tests.support.sink_builders import (
     APP,
     DUPLICATE,
     Mortals,

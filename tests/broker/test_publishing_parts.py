@@ -8,7 +8,7 @@ from skep import Broker, Limits
 from skep.errors import OutcomeUnknown
 from skep.model.sink import StagedRows
 from skep.testing.clock import ManualClock
-from tests.broker.staged import (
+from tests.support.sink_builders import (
     APP,
     DUPLICATE,
     Mortals,

@@ -13,9 +13,9 @@ from skep.model.entry import Entry
 from skep.store.clock import Clock
 from skep.store.memory import MemoryStore
 from skep.testing.clock import ManualClock
-from tests.broker.build import drafts, finish, make_broker, start
-from tests.broker.held import HeldStore
-from tests.broker.staged import (
+from tests.support.broker_builders import drafts, finish, make_broker, start
+from tests.support.gated_store import HeldStore
+from tests.support.sink_builders import (
     APP,
     DUPLICATE,
     IN_STEPS,

@@ -13,7 +13,7 @@ from skep.errors import Invalid, QueueFull
 from skep.model.address import message_id
 from skep.model.name import DEFAULT_PARTITION
 from skep.testing.clock import ManualClock
-from tests.broker.build import drafts, moment, pop, pop_all, start
+from tests.support.broker_builders import drafts, moment, pop, pop_all, start
 
 TRACE = UUID("0198c3f0-0000-7000-8000-000000000001")
 EVERY_BYTE = bytes(range(256))

@@ -8,7 +8,7 @@ import pytest
 from skep import Broker, Draft, Receipt
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
-from tests.broker.build import make_broker, pop, pop_all
+from tests.support.broker_builders import make_broker, pop, pop_all
 
 
 def with_ids(*ids: str | None, partition: str = "alice", payload: bytes = b"") -> list[Draft]:

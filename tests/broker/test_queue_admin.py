@@ -25,7 +25,7 @@ from skep.model.stats import PartitionStats, QueueStats
 from skep.store.memory import MemoryStore
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
-from tests.broker.build import (
+from tests.support.broker_builders import (
     PATIENCE,
     cursors,
     drafts,
@@ -37,7 +37,7 @@ from tests.broker.build import (
     start,
     until,
 )
-from tests.broker.held import HeldStore
+from tests.support.gated_store import HeldStore
 
 EVERY_OPTION: dict[str, Any] = {
     "lease_time": 7,

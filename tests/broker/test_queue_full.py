@@ -8,8 +8,8 @@ import pytest
 from skep import Broker, Draft, Push
 from skep.errors import OutcomeUnknown, QueueFull
 from skep.testing.clock import ManualClock
-from tests.broker.build import drafts, make_broker, pop, pop_all, start, turn
-from tests.broker.held import HeldStore
+from tests.support.broker_builders import drafts, make_broker, pop, pop_all, start, turn
+from tests.support.gated_store import HeldStore
 
 
 async def depth(queue: Broker) -> int:

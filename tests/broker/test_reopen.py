@@ -8,7 +8,7 @@ from skep import Ack, Push
 from skep.errors import LeaseLost
 from skep.model.operation import Operation
 from skep.testing.clock import ManualClock
-from tests.broker.build import (
+from tests.support.broker_builders import (
     Settled,
     backlogs,
     cursors,
@@ -24,8 +24,8 @@ from tests.broker.build import (
     pop,
     pop_all,
 )
-from tests.broker.latencies import latencies, took
-from tests.broker.restarts import Restarts
+from tests.support.latency_builders import latencies, took
+from tests.support.restartable_broker import Restarts
 
 HOUR = 3600
 frozen = pytest.mark.timeout(10)

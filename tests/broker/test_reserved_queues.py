@@ -14,7 +14,7 @@ from skep.model.change import Applied
 from skep.model.name import RESERVED
 from skep.model.operation import Push
 from skep.model.sink import StagedRows
-from tests.broker.build import pop
+from tests.support.broker_builders import pop
 
 OURS = f"{RESERVED}other"
 

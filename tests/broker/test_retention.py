@@ -16,7 +16,7 @@ from skep.model.queue import Removal
 from skep.store.open import open_store
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
-from tests.broker.build import (
+from tests.support.broker_builders import (
     backlogs,
     cursors,
     drafts,
@@ -28,8 +28,8 @@ from tests.broker.build import (
     pop_all,
     start,
 )
-from tests.broker.held import HeldStore
-from tests.databases import databases
+from tests.support.gated_store import HeldStore
+from tests.support.postgres_databases import databases
 
 MINUTE = 60
 HOUR = 3600

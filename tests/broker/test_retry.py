@@ -8,7 +8,7 @@ from skep import Broker, Delivery, Verdict
 from skep.errors import LeaseLost
 from skep.model.operation import Status
 from skep.testing.clock import ManualClock
-from tests.broker.build import (
+from tests.support.broker_builders import (
     Settled,
     cursors,
     dead,

@@ -8,7 +8,7 @@ from skep import Broker, Settlement
 from skep.errors import GroupNotFound, Invalid, LeaseLost, PartitionNotFound
 from skep.model.name import QUEUE_MODE
 from skep.testing.clock import ManualClock
-from tests.broker.build import (
+from tests.support.broker_builders import (
     backlogs,
     cursors,
     drafts,

@@ -8,7 +8,7 @@ import pytest
 from skep import Broker, Push
 from skep.errors import Closed
 from skep.model.name import QUEUE_MODE
-from tests.broker.build import (
+from tests.support.broker_builders import (
     drafts,
     finish,
     lease_of,
@@ -18,7 +18,7 @@ from tests.broker.build import (
     pop,
     start,
 )
-from tests.broker.held import HeldStore
+from tests.support.gated_store import HeldStore
 
 pytestmark = pytest.mark.one_server("what closes is one server")
 

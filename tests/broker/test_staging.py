@@ -19,8 +19,8 @@ from skep.model.change import Change, EntryUpdate
 from skep.model.sink import Published, Stage, StagedRows
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
-from tests.broker.build import make_broker
-from tests.broker.staged import (
+from tests.support.broker_builders import make_broker
+from tests.support.sink_builders import (
     APP,
     DUPLICATE,
     IN_STEPS,

@@ -7,8 +7,8 @@ from skep.core.sink.chunk import CHUNK_ROWS
 from skep.errors import Invalid
 from skep.model.sink import Stage, StagedRows
 from skep.store.protocol import Store
-from tests.broker.build import make_broker
-from tests.broker.staged import APP, commit, left, numbers, published, rows, stage
+from tests.support.broker_builders import make_broker
+from tests.support.sink_builders import APP, commit, left, numbers, published, rows, stage
 
 TRACE = "0190a5f0-0000-7000-8000-000000000001"
 LONG = "x" * 256

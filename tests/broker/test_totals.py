@@ -18,9 +18,9 @@ from skep.store.memory import MemoryStore
 from skep.store.open import open_store
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
-from tests.broker.build import drafts, make_broker, pop, until
-from tests.broker.wandering import QUEUES, Wanderer
-from tests.totals import check_totals
+from tests.support.broker_builders import drafts, make_broker, pop, until
+from tests.support.expected_totals import check_totals
+from tests.support.random_workload import QUEUES, Wanderer
 
 T = TypeVar("T")
 STEPS = 300

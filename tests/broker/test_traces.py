@@ -12,7 +12,7 @@ from skep.model.address import message_id
 from skep.model.trace import TraceEvent, TraceName
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
-from tests.broker.build import drafts, make_broker, pop
+from tests.support.broker_builders import drafts, make_broker, pop
 
 TRACE = UUID("0198c3f0-0000-7000-8000-000000000001")
 OTHER = UUID("0198c3f0-0000-7000-8000-000000000002")

@@ -21,7 +21,7 @@ from skep.model.operation import Operation, Status
 from skep.store.memory import MemoryStore
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
-from tests.broker.build import (
+from tests.support.broker_builders import (
     Settled,
     backlogs,
     cursors,
@@ -36,8 +36,8 @@ from tests.broker.build import (
     pop,
     start,
 )
-from tests.broker.held import HeldStore
-from tests.broker.work import lines_of
+from tests.support.executed_lines import lines_of
+from tests.support.gated_store import HeldStore
 
 DAY = 86_400
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.browser.chromium import site, visit
-from tests.serving import ServerProcess
+from tests.support.browser import site, visit
+from tests.support.server_process import ServerProcess
 
 LOADED = "<title>loaded</title>"
 

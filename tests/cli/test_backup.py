@@ -3,8 +3,8 @@
 from pathlib import Path
 from uuid import uuid4
 
-from tests.cli.run import Shell
-from tests.serving import ServerProcess
+from tests.support.cli_shell import Shell
+from tests.support.server_process import ServerProcess
 
 
 def test_what_was_backed_up_is_there_after_a_restore(

@@ -1,6 +1,6 @@
 """``skep bench``."""
 
-from tests.cli.run import Shell
+from tests.support.cli_shell import Shell
 
 
 def test_it_measures_and_leaves_nothing_behind(shell: Shell) -> None:

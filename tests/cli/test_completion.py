@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.cli.run import Shell
+from tests.support.cli_shell import Shell
 
 PROGRAM = "import sys; sys.argv = ['skep']; from skep.cli import main; main()"
 

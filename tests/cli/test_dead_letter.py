@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cli.run import Shell
+from tests.support.cli_shell import Shell
 
 
 @pytest.fixture

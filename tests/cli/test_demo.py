@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from skep.cli.demo_shop import orders_of
-from tests.cli.run import Shell
+from tests.support.cli_shell import Shell
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from tests.cli.run import Shell
+from tests.support.cli_shell import Shell
 
 
 @pytest.fixture

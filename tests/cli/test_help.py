@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from skep.cli.root import Tree
-from tests.cli.run import Shell
+from tests.support.cli_shell import Shell
 
 
 @pytest.fixture

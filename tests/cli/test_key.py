@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.run import Shell
-from tests.serving import ServerProcess
+from tests.support.cli_shell import Shell
+from tests.support.server_process import ServerProcess
 
 
 @pytest.fixture

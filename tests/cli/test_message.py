@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.cli.run import Shell
+from tests.support.cli_shell import Shell
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 import pytest
 
 from skep.store.postgres.migrate import MIGRATIONS
-from tests.cli.run import Shell
-from tests.databases import databases
+from tests.support.cli_shell import Shell
+from tests.support.postgres_databases import databases
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.cli.run import Shell
-from tests.databases import databases
 from tests.postgres.test_ownerless import fill, start
+from tests.support.cli_shell import Shell
+from tests.support.postgres_databases import databases
 
 LOSE = """
 ALTER TABLE queen.queue DISABLE TRIGGER USER;

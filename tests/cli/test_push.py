@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.cli.run import Shell
+from tests.support.cli_shell import Shell
 
 
 def payloads(shell: Shell, queue: str, *options: str) -> list[object]:

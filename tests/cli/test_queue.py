@@ -3,7 +3,7 @@
 import pytest
 
 from skep.model.queue import QueueOptions
-from tests.cli.run import Shell
+from tests.support.cli_shell import Shell
 
 
 def test_a_queue_is_made_with_options(shell: Shell, queue: str) -> None:

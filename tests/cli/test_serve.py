@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from skep.cli.commands.serve import without_password
-from tests.serving import ServerProcess
+from tests.support.server_process import ServerProcess
 
 
 def refused(*arguments: str, **settings: str) -> str:

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from skep import Client
-from tests.cli.run import Shell
-from tests.serving import ServerProcess
+from tests.support.cli_shell import Shell
+from tests.support.server_process import ServerProcess
 
 
 def groups(server: ServerProcess) -> set[str]:

@@ -4,8 +4,8 @@ from uuid import uuid4
 
 import httpx
 
-from tests.cli.run import Shell
-from tests.serving import ServerProcess
+from tests.support.cli_shell import Shell
+from tests.support.server_process import ServerProcess
 
 
 def test_messages_of_a_trace_are_shown_across_queues(shell: Shell, queue: str) -> None:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.run import Shell
-from tests.databases import databases
-from tests.serving import ServerProcess
+from tests.support.cli_shell import Shell
+from tests.support.postgres_databases import databases
+from tests.support.server_process import ServerProcess
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import skep
 from skep import AsyncClient, Broker, Client
 from skep.client.retry import Retry
 from skep.testing.clock import ManualClock
-from tests.client.blocking import in_threads
-from tests.client.faults import Faulty, FaultyBlocking, Gate, Weather
-from tests.client.serving import make_app, serving
+from tests.support.blocking_client import in_threads
+from tests.support.faulty_transport import Faulty, FaultyBlocking, Gate, Weather
+from tests.support.in_process_server import make_app, serving
 
 AT_ONCE = Retry(attempts=4, max_delay=0)
 """Patience without pauses."""

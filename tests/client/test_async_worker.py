@@ -12,7 +12,7 @@ from skep import AsyncClient, AsyncWorker, Broker, Draft, Message
 from skep.client.consume import async_lease_keeper
 from skep.errors import Invalid
 from skep.testing.clock import ManualClock
-from tests.broker.build import (
+from tests.support.broker_builders import (
     backlogs,
     dead,
     drafts,
@@ -23,7 +23,7 @@ from tests.broker.build import (
     start,
     turn,
 )
-from tests.client.faults import Fault, Weather
+from tests.support.faulty_transport import Fault, Weather
 
 PATIENCE = 10
 

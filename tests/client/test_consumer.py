@@ -11,11 +11,11 @@ from skep import AsyncConsumer, AsyncWorker, Broker, Client, Consumer, Draft, Me
 from skep.client.consume import async_lease_keeper, sync_lease_keeper
 from skep.errors import Invalid
 from skep.testing.clock import ManualClock
-from tests.broker.build import backlogs, dead, drafts, offsets, payloads, pop
-from tests.client.blocking import LoopInThreads
 from tests.client.conftest import AT_ONCE, async_client
-from tests.client.faults import Fault, FaultyBlocking, Weather
-from tests.client.serving import serving
+from tests.support.blocking_client import LoopInThreads
+from tests.support.broker_builders import backlogs, dead, drafts, offsets, payloads, pop
+from tests.support.faulty_transport import Fault, FaultyBlocking, Weather
+from tests.support.in_process_server import serving
 
 
 class Consume(Protocol):

@@ -17,8 +17,8 @@ from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Route, no_queue
 from skep.wire.message.push import PushBody
 from skep.wire.problem import from_response
-from tests.broker.build import drafts
 from tests.client.conftest import AT_ONCE
+from tests.support.broker_builders import drafts
 
 ARGUMENTS = {"number": 7, "retry_after": 2.5, "depth": 3, "capacity": 3}
 

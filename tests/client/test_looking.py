@@ -22,8 +22,8 @@ from skep.http.routes import all_routes
 from skep.model.address import message_id
 from skep.model.message_view import TracedMessage
 from skep.testing.clock import ManualClock
-from tests.broker.build import dead, drafts, moment, payloads, pop
-from tests.http.build import Badge, somebody
+from tests.support.broker_builders import dead, drafts, moment, payloads, pop
+from tests.support.http.json_client import Badge, somebody
 
 TRACE = UUID("7c9e6679-7425-40de-944b-e07fc1f90ae7")
 

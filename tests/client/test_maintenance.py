@@ -2,8 +2,8 @@
 
 from skep import AsyncClient, Broker
 from skep.model.maintenance import MaintenanceState
-from tests.broker.build import drafts
-from tests.client.faults import Fault, Weather
+from tests.support.broker_builders import drafts
+from tests.support.faulty_transport import Fault, Weather
 
 
 async def test_pushes_are_laid_aside_until_it_ends(client: AsyncClient, broker: Broker) -> None:

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 from skep import AsyncClient
 from skep.errors import Invalid, NotFound
 from skep.testing.clock import ManualClock
-from tests.broker.build import a_run, moment
-from tests.client.faults import Fault, Weather
+from tests.support.broker_builders import a_run, moment
+from tests.support.faulty_transport import Fault, Weather
 
 
 async def test_a_run_that_was_told_is_found(client: AsyncClient, clock: ManualClock) -> None:

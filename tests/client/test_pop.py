@@ -10,8 +10,8 @@ import pytest
 from skep import AsyncClient, Broker, Delivery, Draft
 from skep.errors import Invalid, OutcomeUnknown
 from skep.testing.clock import ManualClock
-from tests.broker.build import drafts, moment, offsets, partitions, payloads
-from tests.client.faults import Fault, Weather
+from tests.support.broker_builders import drafts, moment, offsets, partitions, payloads
+from tests.support.faulty_transport import Fault, Weather
 
 TRACE = UUID("7c9e6679-7425-40de-944b-e07fc1f90ae7")
 NAMES = ["a b", "a/b", "a%2Fb", "..", ".", "ä€😀", "?a=1&b", "#", "a.b.c", "+"]

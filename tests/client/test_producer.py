@@ -9,9 +9,9 @@ import pytest
 from skep import AsyncClient, AsyncProducer, Broker, Draft, Receipt, Retry
 from skep.client.produce.async_producer import BUFFERS
 from skep.errors import Closed, Invalid, QueueFull, SkepError, Unavailable
-from tests.broker.build import drafts, pop_all, start, turn
 from tests.client.conftest import async_client
-from tests.client.faults import Fault, Gate, Weather
+from tests.support.broker_builders import drafts, pop_all, start, turn
+from tests.support.faulty_transport import Fault, Gate, Weather
 
 FOR_EVER = 3600.0
 """As long as a draft may linger if the test does not flush."""

@@ -6,8 +6,8 @@ import pytest
 
 from skep import AsyncClient, Broker, Draft
 from skep.errors import EncryptionUnavailable, Invalid, OutcomeUnknown, QueueFull, Unavailable
-from tests.broker.build import drafts, payloads, pop_all
-from tests.client.faults import Fault, Weather
+from tests.support.broker_builders import drafts, payloads, pop_all
+from tests.support.faulty_transport import Fault, Weather
 
 TRACE = UUID("7c9e6679-7425-40de-944b-e07fc1f90ae7")
 

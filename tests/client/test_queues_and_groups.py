@@ -13,8 +13,8 @@ from skep.errors import GroupNotFound, Invalid, PartitionNotFound, QueueNotFound
 from skep.model.queue import Queue
 from skep.model.stats import QueueSummary
 from skep.testing.clock import ManualClock
-from tests.broker.build import cursors, drafts, moment, offsets, pop
-from tests.client.faults import Fault, Weather
+from tests.support.broker_builders import cursors, drafts, moment, offsets, pop
+from tests.support.faulty_transport import Fault, Weather
 
 
 def as_sent(queue: Queue) -> Queue:

@@ -8,9 +8,9 @@ import pytest
 
 from skep import AsyncClient, AsyncProducer, AsyncWorker, Client, Draft, Message, Retry
 from skep.client.consume import async_lease_keeper
-from tests.broker.build import drafts, payloads, pop_all
-from tests.client.blocking import in_threads
-from tests.client.serving import Restarting
+from tests.support.blocking_client import in_threads
+from tests.support.broker_builders import drafts, payloads, pop_all
+from tests.support.in_process_server import Restarting
 
 PATIENT = Retry(attempts=1000, first_delay=0.01, max_delay=0.05)
 

@@ -16,7 +16,7 @@ from skep.errors import (
     SkepError,
     Unavailable,
 )
-from tests.broker.build import drafts
+from tests.support.broker_builders import drafts
 
 LOST = RequestFailure(OutcomeUnknown("lost"))
 REFUSED = RequestFailure(Unavailable("nobody listens"))

@@ -8,8 +8,8 @@ import pytest
 from skep import AsyncClient, Broker, Delivery, Verdict
 from skep.errors import Invalid, LeaseLost, OutcomeUnknown
 from skep.testing.clock import ManualClock
-from tests.broker.build import Settled, dead, drafts, lease_of, moment, offsets, pop_all
-from tests.client.faults import Fault, Weather
+from tests.support.broker_builders import Settled, dead, drafts, lease_of, moment, offsets, pop_all
+from tests.support.faulty_transport import Fault, Weather
 
 
 @pytest.fixture

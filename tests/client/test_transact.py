@@ -9,8 +9,8 @@ from skep import Ack, AsyncClient, Broker, Delivery, Draft, Extend, Push, Verdic
 from skep.errors import Invalid, KeyReused, LeaseLost, OutcomeUnknown
 from skep.model.operation import Keep, Operation
 from skep.testing.clock import ManualClock
-from tests.broker.build import Settled, drafts, lease_of, pop, pop_all
-from tests.client.faults import Fault, Weather
+from tests.support.broker_builders import Settled, drafts, lease_of, pop, pop_all
+from tests.support.faulty_transport import Fault, Weather
 
 
 @pytest.fixture

@@ -17,10 +17,10 @@ from skep.client.consume import sync_lease_keeper, sync_poller
 from skep.client.consume.worker import Handler
 from skep.errors import Invalid
 from skep.testing.clock import ManualClock
-from tests.broker.build import backlogs, dead, drafts, offsets, partitions, pop
 from tests.client.conftest import AT_ONCE
-from tests.client.faults import Fault, FaultyBlocking, Weather
-from tests.client.serving import serving
+from tests.support.broker_builders import backlogs, dead, drafts, offsets, partitions, pop
+from tests.support.faulty_transport import Fault, FaultyBlocking, Weather
+from tests.support.in_process_server import serving
 
 PATIENCE = 10
 

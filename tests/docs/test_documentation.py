@@ -32,7 +32,7 @@ from skep.core.admin.trace import Traces
 from skep.model.queue import QueueOptions
 from skep.settings import Settings
 from skep.wire.paths import DEFAULT_URL
-from tests.serving import ServerProcess
+from tests.support.server_process import ServerProcess
 
 ROOT = Path(__file__).parents[2]
 DOCS = "\n".join(path.read_text() for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))])

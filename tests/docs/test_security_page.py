@@ -10,7 +10,7 @@ from skep.http.auth.api_key import read_keys
 from skep.http.auth.jwt import Expected, OneKey, Tokens, from_secret
 from skep.http.auth.principal import ROLES
 from skep.settings import Settings
-from tests.http.signing import SECRET, base64url, sign_parts
+from tests.support.http.token_signing import SECRET, base64url, sign_parts
 
 PAGE = (Path(__file__).parents[2] / "docs/security.md").read_text()
 SETTINGS = [

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.database import Cluster
-from tests.faults.scene import Scene, staged
-from tests.faults.wire import Wire
+from tests.support.faults.postgres_cluster import Cluster
+from tests.support.faults.server_under_traffic import Scene, staged
+from tests.support.faults.tcp_proxy import Wire
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.faults.history import Seen
-from tests.faults.story import LEASE_MS, Story, message
+from tests.support.faults.history import Seen
+from tests.support.faults.history_builder import LEASE_MS, Story, message
 
 X, Y, Z = message(0, "x"), message(1, "y"), message(2, "z")
 

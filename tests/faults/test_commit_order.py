@@ -8,11 +8,11 @@ from random import Random
 import pytest
 
 import skep
-from tests.faults.checker import check
-from tests.faults.clients import Consumer, Producer, Queue, audit
-from tests.faults.history import Recorder, read
-from tests.faults.served import clients_of, served
-from tests.serving import ServerProcess
+from tests.support.faults.history import Recorder, read
+from tests.support.faults.history_checker import check
+from tests.support.faults.recording_clients import Consumer, Producer, Queue, audit
+from tests.support.faults.store_servers import clients_of, served
+from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.xdist_group("killed")
 

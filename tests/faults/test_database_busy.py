@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 
 from skep import AsyncClient
-from tests.faults.database import MAX_CONNECTIONS, OPERATOR
-from tests.faults.scene import Scene
+from tests.support.faults.postgres_cluster import MAX_CONNECTIONS, OPERATOR
+from tests.support.faults.server_under_traffic import Scene
 
 pytestmark = pytest.mark.xdist_group("killed")
 

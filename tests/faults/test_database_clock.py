@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.database import Cluster
-from tests.faults.scene import staged
-from tests.skewing import SKEW, set_clock
+from tests.support.faults.postgres_cluster import Cluster
+from tests.support.faults.server_under_traffic import staged
+from tests.support.skewed_database_clock import SKEW, set_clock
 
 pytestmark = pytest.mark.xdist_group("killed")
 
-SHIFTED = Path(__file__).parent / "shifted"
+SHIFTED = Path(__file__).parents[1] / "support/faults/shifted_clock"
 JUMPS = (1, 0, -1, 24, 0)
 """Hours by which a clock is ahead, one after the other."""
 

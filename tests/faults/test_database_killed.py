@@ -7,8 +7,8 @@ import pytest
 from skep import AsyncClient, Draft
 from skep.client.retry import Retry
 from skep.errors import Unavailable
-from tests.faults.database import Mode
-from tests.faults.scene import KILLS, OUTAGES, Scene
+from tests.support.faults.postgres_cluster import Mode
+from tests.support.faults.server_under_traffic import KILLS, OUTAGES, Scene
 
 pytestmark = pytest.mark.xdist_group("killed")
 

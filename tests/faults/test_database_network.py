@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.database import Cluster
-from tests.faults.scene import KILLS, OUTAGES, Scene, staged
-from tests.faults.wire import CHUNK, Wire
+from tests.support.faults.postgres_cluster import Cluster
+from tests.support.faults.server_under_traffic import KILLS, OUTAGES, Scene, staged
+from tests.support.faults.tcp_proxy import CHUNK, Wire
 
 pytestmark = pytest.mark.xdist_group("killed")
 

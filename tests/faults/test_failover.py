@@ -9,13 +9,13 @@ import pytest
 
 from skep import AsyncClient, Draft
 from skep.errors import OutcomeUnknown, SkepError, Unavailable
-from tests.faults.checker import check
-from tests.faults.clients import SOURCE, TARGET, Consumer, Copier, Producer, audit
-from tests.faults.history import Recorder, read
-from tests.faults.load import PATIENT
-from tests.faults.served import clients_of
-from tests.faults.standby import Pair, pair
-from tests.serving import ServerProcess
+from tests.support.faults.history import Recorder, read
+from tests.support.faults.history_checker import check
+from tests.support.faults.persistent_producers import PATIENT
+from tests.support.faults.postgres_standby import Pair, pair
+from tests.support.faults.recording_clients import SOURCE, TARGET, Consumer, Copier, Producer, audit
+from tests.support.faults.store_servers import clients_of
+from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.xdist_group("killed")
 

@@ -10,11 +10,11 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
-from tests.faults.checker import check
-from tests.faults.clients import SOURCE, TARGET
-from tests.faults.history import Operation, read
-from tests.faults.process import run, running, wait_for_size
-from tests.faults.worker import RETRY_LIMIT
+from tests.support.faults.child_process import run, running, wait_for_size
+from tests.support.faults.history import Operation, read
+from tests.support.faults.history_checker import check
+from tests.support.faults.recording_clients import SOURCE, TARGET
+from tests.support.faults.worker_process import RETRY_LIMIT
 
 KILLS = int(os.environ.get("SKEP_KILLS", "8"))
 SEED = int(os.environ.get("SKEP_SEED", "1"))
@@ -26,10 +26,10 @@ def test_no_promise_is_broken_by_a_process_that_is_killed_and_restarted(tmp_path
     random = Random(SEED)
 
     for number in range(KILLS):
-        with running("worker", store, histories, "run") as process:
+        with running("worker_process", store, histories, "run") as process:
             wait_for_size(histories / f"{number:04}.jsonl", 1, process)
             time.sleep(random.uniform(0.05, 0.5))
-    run("worker", store, histories, "finish")
+    run("worker_process", store, histories, "finish")
 
     history = read(sorted(histories.glob("*.jsonl")))
     assert check(history, retry_limit=RETRY_LIMIT, copies=(SOURCE, TARGET)) == []

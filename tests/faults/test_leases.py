@@ -19,11 +19,18 @@ from skep.errors import LeaseLost, SkepError
 from skep.model.lease_id import worker_id_of
 from skep.model.name import LeaseId
 from skep.wire import paths
-from tests.faults.checker import check
-from tests.faults.clients import LEASE_SECONDS, SOURCE, TARGET, Consumer, Producer, audit
-from tests.faults.history import Recorder, read
-from tests.faults.served import KINDS, clients_of, served
-from tests.serving import ServerProcess
+from tests.support.faults.history import Recorder, read
+from tests.support.faults.history_checker import check
+from tests.support.faults.recording_clients import (
+    LEASE_SECONDS,
+    SOURCE,
+    TARGET,
+    Consumer,
+    Producer,
+    audit,
+)
+from tests.support.faults.store_servers import KINDS, clients_of, served
+from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.xdist_group("killed")
 

@@ -15,8 +15,8 @@ import pytest
 
 from skep import AsyncClient, AsyncProducer, Draft
 from skep.errors import SkepError
-from tests.faults.load import PATIENT, Load, everything
-from tests.serving import ServerProcess
+from tests.support.faults.persistent_producers import PATIENT, Load, everything
+from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.xdist_group("killed")
 

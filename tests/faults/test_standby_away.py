@@ -16,12 +16,12 @@ from skep.errors import OutcomeUnknown, SkepError
 from skep.model.change import Applied, Change, IdempotencyKey
 from skep.model.operation import Push, Transaction
 from skep.store.postgres.store import PostgresStore
-from tests.broker.build import pop
-from tests.broker.staged import commit, numbers, stage
-from tests.faults.load import PATIENT
-from tests.faults.served import clients_of
-from tests.faults.standby import Cluster, Pair, pair
-from tests.serving import ServerProcess
+from tests.support.broker_builders import pop
+from tests.support.faults.persistent_producers import PATIENT
+from tests.support.faults.postgres_standby import Cluster, Pair, pair
+from tests.support.faults.store_servers import clients_of
+from tests.support.server_process import ServerProcess
+from tests.support.sink_builders import commit, numbers, stage
 
 pytestmark = pytest.mark.xdist_group("killed")
 

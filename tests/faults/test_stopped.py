@@ -14,9 +14,9 @@ import pytest
 
 from skep import Ack, AsyncClient, Delivery, Draft, Push
 from skep.errors import SkepError
-from tests.faults.load import PATIENT, Load, everything
-from tests.faults.served import KINDS, clients_of, served
-from tests.serving import ServerProcess
+from tests.support.faults.persistent_producers import PATIENT, Load, everything
+from tests.support.faults.store_servers import KINDS, clients_of, served
+from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.xdist_group("killed")
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.faults.answering import ROUNDS
-from tests.faults.process import PATIENCE, ROOT, command
+from tests.support.faults.child_process import PATIENCE, ROOT, command
+from tests.support.faults.sync_probe import ROUNDS
 
 ANSWERS = {"pushed", "popped", "extended", "acked", "transacted"}
 
@@ -83,7 +83,7 @@ def trace(path: Path) -> list[Call]:
             what,
             "-o",
             str(output),
-            *command("answering", path / "store"),
+            *command("sync_probe", path / "store"),
         ],
         cwd=ROOT,
         capture_output=True,

@@ -15,9 +15,9 @@ import pytest
 from skep import AsyncClient, Delivery, Draft
 from skep.client.retry import Retry
 from skep.errors import SkepError
-from tests.databases import databases
-from tests.faults.load import Load, everything
-from tests.serving import ServerProcess
+from tests.support.faults.persistent_producers import Load, everything
+from tests.support.postgres_databases import databases
+from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.xdist_group("killed")
 

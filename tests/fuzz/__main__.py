@@ -9,9 +9,9 @@ from io import TextIOWrapper
 from pathlib import Path
 from tempfile import mkdtemp
 
-from tests.databases import close_databases
 from tests.fuzz.concurrent import close_cluster
 from tests.fuzz.search import CONCURRENT, DIFFERENTIAL, Search
+from tests.support.postgres_databases import close_databases
 
 
 def main() -> int:

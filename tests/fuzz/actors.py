@@ -7,9 +7,9 @@ from random import Random
 
 from skep import Delivery
 from skep.model.message import Receipt
-from tests.faults.clients import Consumer, Copier, Hopping, Producer
-from tests.faults.history import Recorder
-from tests.fuzz.load import LoadOptions
+from tests.fuzz.load_options import LoadOptions
+from tests.support.faults.history import Recorder
+from tests.support.faults.recording_clients import Consumer, Copier, Hopping, Producer
 
 PAUSE = 0.01
 COPIER, SEEKER = "copier", "seeker"

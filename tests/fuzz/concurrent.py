@@ -13,18 +13,18 @@ from random import Random
 
 from skep import AsyncClient
 from skep.client.retry import Retry
-from tests.faults.checker import check
-from tests.faults.clients import SOURCE, TARGET, Hopping, audit, shown_letter
-from tests.faults.database import Cluster
-from tests.faults.history import Invocation, Recorder, Return, read
-from tests.faults.load import PATIENT
-from tests.faults.traffic import PlainClient
 from tests.fuzz.actors import COPIER, SEEKER, Actors
-from tests.fuzz.alone import Alone
-from tests.fuzz.breaking import Breaking
-from tests.fuzz.load import LoadOptions
-from tests.serving import ServerProcess
-from tests.skewing import SKEW
+from tests.fuzz.fault_injector import Breaking
+from tests.fuzz.load_options import LoadOptions
+from tests.fuzz.verifying_client import Alone
+from tests.support.faults.history import Invocation, Recorder, Return, read
+from tests.support.faults.history_checker import check
+from tests.support.faults.persistent_producers import PATIENT
+from tests.support.faults.postgres_cluster import Cluster
+from tests.support.faults.recording_clients import SOURCE, TARGET, Hopping, audit, shown_letter
+from tests.support.faults.traffic import PlainClient
+from tests.support.server_process import ServerProcess
+from tests.support.skewed_database_clock import SKEW
 
 RETRY_LIMIT = 3
 TIMEOUT = 5.0

@@ -7,11 +7,16 @@ from dataclasses import dataclass
 from random import Random
 
 from skep.model.name import to_datetime
-from tests.fuzz import content as looking, messages, operating, together
-from tests.fuzz.judge import Judge
+from tests.fuzz import (
+    admin_operations as operating,
+    concurrent_operations as together,
+    message_operations as messages,
+    store_content as looking,
+)
+from tests.fuzz.invariants import Judge
 from tests.fuzz.operation import Fault, Operation, Plain, Step, World, outcome
-from tests.fuzz.options import Options
-from tests.fuzz.place import Place, Seat, places
+from tests.fuzz.round_options import Options
+from tests.fuzz.stores_under_test import Place, Seat, places
 
 OPERATIONS: tuple[type[Operation], ...] = (
     *messages.OPERATIONS,

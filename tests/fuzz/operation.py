@@ -11,8 +11,8 @@ from skep import Delivery, Draft, Message, Settlement
 from skep.errors import SkepError
 from skep.model.message import Receipt
 from skep.model.operation import Status
-from tests.fuzz.options import Options
-from tests.fuzz.place import Place, Seat
+from tests.fuzz.round_options import Options
+from tests.fuzz.stores_under_test import Place, Seat
 
 _RANDOM = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 """An id that was given to a message which was kept aside during maintenance."""

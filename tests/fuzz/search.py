@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tests.fuzz import concurrent, differential
 from tests.fuzz.operation import Step
-from tests.fuzz.options import Options
-from tests.fuzz.shrinking import shrink
+from tests.fuzz.round_options import Options
+from tests.fuzz.shrinker import shrink
 
 DIFFERENTIAL, CONCURRENT = "differential", "concurrent"
 SLICE = 15.0

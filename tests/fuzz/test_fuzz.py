@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.fuzz.admin_operations import Sweep
 from tests.fuzz.concurrent import close_cluster
 from tests.fuzz.differential import play
-from tests.fuzz.messages import PushSome
-from tests.fuzz.operating import Sweep
+from tests.fuzz.message_operations import PushSome
 from tests.fuzz.operation import Step
 from tests.fuzz.search import Search
-from tests.fuzz.shrinking import shrink
+from tests.fuzz.shrinker import shrink
 
 DIFFERENTIAL = 20
 """Rounds."""

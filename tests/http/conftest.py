@@ -7,10 +7,10 @@ import pytest
 from skep import Broker
 from skep.store.memory import MemoryStore
 from skep.testing.clock import ManualClock
-from tests.broker.build import make_broker
-from tests.http.build import Client, open_client
-from tests.http.door import Hand, door
-from tests.http.scene import Scene, make_scene
+from tests.support.broker_builders import make_broker
+from tests.support.http.json_client import Client, open_client
+from tests.support.http.memory_app import Hand, door
+from tests.support.http.two_queues import Scene, make_scene
 
 
 @pytest.fixture

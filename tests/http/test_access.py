@@ -9,10 +9,10 @@ import pytest
 
 from skep.http.auth.principal import Principal
 from skep.model.address import partition_id
-from tests.http.guarded import knock
-from tests.http.place import Place
-from tests.http.scene import OTHER, OWN, Scene
-from tests.http.signing import bearer, sign
+from tests.support.http.access_example import Place
+from tests.support.http.authenticated_app import knock
+from tests.support.http.token_signing import bearer, sign
+from tests.support.http.two_queues import OTHER, OWN, Scene
 
 
 async def send(scene: Scene, path: str, body: Any, **token: Any) -> httpx.Response:

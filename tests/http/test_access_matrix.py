@@ -13,12 +13,12 @@ import pytest
 from skep.http.auth.principal import ROLES, Permission
 from skep.http.routes.lookup import queue_in_query
 from skep.http.routing import Route
-from tests.broker.build import drafts, finish, pop_all, start
-from tests.http.examples import EXAMPLES, WITHOUT_QUEUE
-from tests.http.guarded import knock
-from tests.http.place import Example, Place
-from tests.http.scene import OTHER, OWN, ROUTES, Scene, open_scene
-from tests.http.signing import bearer, sign
+from tests.support.broker_builders import drafts, finish, pop_all, start
+from tests.support.http.access_example import Example, Place
+from tests.support.http.authenticated_app import knock
+from tests.support.http.route_examples import EXAMPLES, WITHOUT_QUEUE
+from tests.support.http.token_signing import bearer, sign
+from tests.support.http.two_queues import OTHER, OWN, ROUTES, Scene, open_scene
 
 RIGHTS = {
     "monitor": {Permission.STATUS},

@@ -7,8 +7,8 @@ import pytest
 from skep import Broker
 from skep.http.auth.principal import Permission
 from skep.testing.clock import ManualClock
-from tests.broker.build import finish, long_poll
-from tests.http.build import Client, at, somebody
+from tests.support.broker_builders import finish, long_poll
+from tests.support.http.json_client import Client, at, somebody
 
 ANALYTICS = "/api/v1/analytics"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.http.arrow import bomb
-from tests.serving import ServerProcess
+from tests.support.http.arrow_streams import bomb
+from tests.support.server_process import ServerProcess
 
 STAGE: dict[str, str | int] = {
     "app": "a",

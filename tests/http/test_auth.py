@@ -19,9 +19,9 @@ from skep.http.auth.principal import ANYBODY, NOBODY, Permission
 from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Route, no_queue
 from skep.testing.clock import ManualClock
-from tests.http.guarded import knock, make_app
-from tests.http.provider import URL, Provider
-from tests.http.signing import (
+from tests.support.http.authenticated_app import knock, make_app
+from tests.support.http.identity_provider import URL, Provider
+from tests.support.http.token_signing import (
     OTHER_RSA,
     RSA,
     SECRET,

@@ -6,8 +6,8 @@ import pytest
 from uvicorn._types import ASGIReceiveCallable, ASGISendCallable, Scope
 
 from skep.http.body_budget import BodyBudget
-from tests.http.connection import Connection, connect, until
-from tests.http.raw import request
+from tests.support.http.protocol_connection import Connection, connect, until
+from tests.support.http.raw_connection import request
 
 HALF = 1000
 HEAD = request(b"/", b"Content-Length: %d" % (2 * HALF))

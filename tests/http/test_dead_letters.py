@@ -7,7 +7,7 @@ import pytest
 from skep import Broker
 from skep.http.auth.principal import Permission
 from skep.testing.clock import ManualClock
-from tests.http.build import Client, at, somebody
+from tests.support.http.json_client import Client, at, somebody
 
 DLQ = "/api/v1/dlq"
 

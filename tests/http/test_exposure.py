@@ -7,7 +7,7 @@ import pytest
 from skep.errors import Invalid
 from skep.http.auth.exposure import check_exposure
 from skep.settings import Settings
-from tests.http.signing import SECRET
+from tests.support.http.token_signing import SECRET
 
 CERTIFICATE: dict[str, Any] = {"tls_certificate": "server.pem", "tls_key": "server.key"}
 AUTHENTICATED: dict[str, Any] = {"jwt_secret": SECRET}

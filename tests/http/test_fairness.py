@@ -11,7 +11,7 @@ import pytest
 from skep import Broker
 from skep.core import aio as fairness
 from skep.core.transaction import stream_query as streams
-from tests.http.build import Client
+from tests.support.http.json_client import Client
 
 PARTITIONS = 300
 

@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 
 from skep.model.address import message_id
-from tests.http.build import Client
-from tests.http.door import JSON
+from tests.support.http.json_client import Client
+from tests.support.http.memory_app import JSON
 
 LEASE = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
 NO_PARTITION = str(message_id(1, 1))

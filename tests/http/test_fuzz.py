@@ -11,7 +11,7 @@ from schemathesis.specs.openapi.checks import response_schema_conformance, statu
 
 from skep.http.openapi import document
 from skep.http.routes import all_routes
-from tests.serving import ServerProcess
+from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.xdist_group("fuzz")
 EXAMPLES = 15

@@ -7,7 +7,7 @@ import pytest
 from skep.http.auth.principal import Permission
 from skep.model.lease_id import worker_id_of
 from skep.testing.clock import ManualClock
-from tests.http.build import Client, at, somebody
+from tests.support.http.json_client import Client, at, somebody
 
 GROUPS = "/api/v1/consumer-groups"
 

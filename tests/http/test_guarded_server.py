@@ -11,7 +11,7 @@ from skep.errors import Invalid
 from skep.http.auth.api_key import create_key
 from skep.http.auth.api_key_file import add_key
 from skep.settings import Settings
-from tests.serving import ServerProcess
+from tests.support.server_process import ServerProcess
 
 PUSH = {"items": [{"queue": "orders", "payload": 1}]}
 

@@ -10,8 +10,8 @@ from skep.http.auth.principal import Permission
 from skep.model.change import Change, Commit
 from skep.store.memory import MemoryStore
 from skep.testing.clock import ManualClock
-from tests.broker.build import make_broker
-from tests.http.build import Client, open_client, somebody
+from tests.support.broker_builders import make_broker
+from tests.support.http.json_client import Client, open_client, somebody
 
 
 class FailingStore(MemoryStore):

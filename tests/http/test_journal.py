@@ -1,6 +1,6 @@
 """The journal over HTTP: times are in milliseconds, and positions in our words."""
 
-from tests.http.door import JSON, Hand
+from tests.support.http.memory_app import JSON, Hand
 
 HEADS = "/api/v1/journal/heads"
 

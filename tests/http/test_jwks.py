@@ -11,8 +11,8 @@ from skep.errors import Invalid, Unauthenticated, Unavailable
 from skep.http.auth.jwks import FRESH_SECONDS, MAX_BYTES, RETRY_SECONDS, PublishedKeys, check_url
 from skep.http.auth.jwt import Expected, Tokens
 from skep.testing.clock import ManualClock
-from tests.http.provider import URL, Provider, endless, once
-from tests.http.signing import (
+from tests.support.http.identity_provider import URL, Provider, endless, once
+from tests.support.http.token_signing import (
     ED25519,
     OTHER_RSA,
     RSA,

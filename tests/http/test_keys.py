@@ -18,7 +18,7 @@ from skep.http.auth.api_key import CHECK_SECONDS, ApiKeys, NewKey, create_key, r
 from skep.http.auth.api_key_file import add_key, revoke_key
 from skep.http.auth.principal import Permission
 from skep.testing.clock import ManualClock
-from tests.http.signing import seconds
+from tests.support.http.token_signing import seconds
 
 UNKNOWN = "the key is not known, or was revoked"
 

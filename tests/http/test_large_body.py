@@ -19,7 +19,7 @@ from skep.wire.message.dead_letter import MAX_NUMBERS, DeadLetterSelection
 from skep.wire.message.push import PushBody
 from skep.wire.message.stream_query import CycleBody
 from skep.wire.message.transaction import TransactionBody
-from tests.http.build import Client
+from tests.support.http.json_client import Client
 
 ID = "00000000-0000-8000-8000-000000000001"
 ITEM = '{"queue": "q", "payload": [1, "],"], "transactionId": "x"}'

@@ -9,9 +9,9 @@ import pytest
 
 from skep.http.auth.api_key import create_key
 from skep.http.auth.api_key_file import add_key
-from tests.databases import databases
-from tests.http.door import acks_of
-from tests.serving import ServerProcess
+from tests.support.http.memory_app import acks_of
+from tests.support.postgres_databases import databases
+from tests.support.server_process import ServerProcess
 
 
 class Keys:

@@ -8,7 +8,7 @@ import pytest
 import skep
 from skep import Draft
 from skep.core.admin.maintenance import BUFFER
-from tests.http.door import Hand
+from tests.support.http.memory_app import Hand
 
 TURNS = 2000
 

@@ -8,7 +8,7 @@ from skep import Broker
 from skep.http.auth.principal import Permission
 from skep.model.address import message_id, partition_id
 from skep.testing.clock import ManualClock
-from tests.http.build import Client, at, somebody
+from tests.support.http.json_client import Client, at, somebody
 
 MESSAGES = "/api/v1/messages"
 

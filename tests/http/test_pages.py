@@ -7,7 +7,7 @@ import pytest
 
 from skep.http.request import HttpRequest
 from skep.http.routes import all_routes
-from tests.http.build import Client
+from tests.support.http.json_client import Client
 
 
 async def test_it_begins_with_what_one_does_first(client: Client) -> None:

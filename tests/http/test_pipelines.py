@@ -6,7 +6,7 @@ import pytest
 
 from skep.http.auth.principal import Permission
 from skep.testing.clock import ManualClock
-from tests.http.build import Client, at, somebody
+from tests.support.http.json_client import Client, at, somebody
 
 HERE = "/api/v1/pipelines"
 ALL = (Permission.POP, Permission.STATUS, Permission.ADMIN)

@@ -6,9 +6,9 @@ from uuid import UUID
 import pytest
 
 from skep import Broker, Draft
-from tests.client.serving import make_app
-from tests.http.door import Hand, acks_of
-from tests.http.guarded import knock
+from tests.support.http.authenticated_app import knock
+from tests.support.http.memory_app import Hand, acks_of
+from tests.support.in_process_server import make_app
 
 TRACE = "0190a6f0-0000-7000-8000-000000000001"
 

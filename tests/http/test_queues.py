@@ -8,7 +8,7 @@ import pytest
 from skep import Broker, QueueOptions
 from skep.http.auth.principal import Permission
 from skep.wire.admin.queue import WireOptions
-from tests.http.build import Client, somebody
+from tests.support.http.json_client import Client, somebody
 
 OPTIONS = {
     "leaseTime": 60,

@@ -13,10 +13,10 @@ import pytest
 from skep.http.auth.api_key import create_key
 from skep.http.auth.api_key_file import add_key
 from skep.model.quota import Quota
-from tests.databases import databases
-from tests.http.arrow import to_stream
-from tests.http.signing import SECRET, sign
-from tests.serving import ServerProcess
+from tests.support.http.arrow_streams import to_stream
+from tests.support.http.token_signing import SECRET, sign
+from tests.support.postgres_databases import databases
+from tests.support.server_process import ServerProcess
 
 
 class Tenant:

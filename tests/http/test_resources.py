@@ -4,8 +4,8 @@ import pytest
 
 from skep.http.auth.principal import Permission
 from skep.testing.clock import ManualClock
-from tests.broker.build import turn
-from tests.http.build import Client, at, somebody
+from tests.support.broker_builders import turn
+from tests.support.http.json_client import Client, at, somebody
 
 
 def numbers(**some: int) -> dict[str, int]:

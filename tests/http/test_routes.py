@@ -8,7 +8,7 @@ from skep.http.openapi import document
 from skep.http.routes import all_routes
 from skep.http.routing import Route
 from skep.wire import paths
-from tests.http.build import Client, somebody
+from tests.support.http.json_client import Client, somebody
 
 PAGES = {"/metrics/prometheus", "/openapi.json", "/docs", "/docs.css"}
 """What is not described as JSON is."""

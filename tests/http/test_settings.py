@@ -12,7 +12,7 @@ from skep.http.auth.api_key_file import add_key
 from skep.http.auth.authenticator import AllowAll, CredentialCheck, build_authenticator
 from skep.model.quota import Quota
 from skep.settings import Settings
-from tests.http.signing import ED25519, SECRET, write_pem
+from tests.support.http.token_signing import ED25519, SECRET, write_pem
 
 # Whom it asks.
 

@@ -6,8 +6,8 @@ import pytest
 from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, Scope
 
 from skep.http.limits import MB, HttpLimits
-from tests.http.connection import Connection, connect, until
-from tests.http.raw import get
+from tests.support.http.protocol_connection import Connection, connect, until
+from tests.support.http.raw_connection import get
 
 SIZE = 8 * MB
 LIMITS = HttpLimits(write_seconds=30)

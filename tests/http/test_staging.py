@@ -12,9 +12,9 @@ from skep import Broker
 from skep.errors import Invalid
 from skep.http.auth.principal import Permission
 from skep.wire.journal.arrow_reader import to_rows
-from tests.broker.staged import kept, payloads
-from tests.http.arrow import bomb, shared, table_stream, to_stream
-from tests.http.build import Client, somebody
+from tests.support.http.arrow_streams import bomb, shared, table_stream, to_stream
+from tests.support.http.json_client import Client, somebody
+from tests.support.sink_builders import kept, payloads
 
 END = b"\xff\xff\xff\xff\0\0\0\0"
 HERE = "/api/v1/journal"

@@ -8,7 +8,7 @@ from skep import Broker
 from skep.http.auth.principal import Permission
 from skep.testing.clock import ManualClock
 from skep.wire.stats.status_queue import to_words
-from tests.http.build import Client, at, somebody
+from tests.support.http.json_client import Client, at, somebody
 
 STATUS = "/api/v1/status"
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from skep import Broker
-from tests.client.serving import ReadyServer
+from tests.support.in_process_server import ReadyServer
 
 QUESTION = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
 SOON = 10

@@ -27,7 +27,7 @@ from skep.http.auth.jwt import (
 )
 from skep.http.auth.principal import Permission
 from skep.testing.clock import ManualClock
-from tests.http.signing import (
+from tests.support.http.token_signing import (
     ED25519,
     OTHER_RSA,
     RSA,

@@ -8,7 +8,7 @@ import pytest
 from skep.http.auth.principal import Permission
 from skep.model.address import message_id, partition_id
 from skep.testing.clock import ManualClock
-from tests.http.build import Client, at, somebody
+from tests.support.http.json_client import Client, at, somebody
 
 TRACES = "/api/v1/traces"
 TRACE_ID = "11111111-2222-4333-8444-555555555555"

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.http.door import JSON, Hand
+from tests.support.http.memory_app import JSON, Hand
 
 LEASE = UUID("7c9e6679-7425-40de-944b-e07fc1f90ae7")
 

@@ -9,8 +9,17 @@ import pytest
 
 from skep.http.auth.api_key import create_key
 from skep.http.auth.api_key_file import add_key
-from tests.http.raw import ITEM, Raw, exchange, get, megabytes, push, request, statuses
-from tests.serving import ServerProcess
+from tests.support.http.raw_connection import (
+    ITEM,
+    Raw,
+    exchange,
+    get,
+    megabytes,
+    push,
+    request,
+    statuses,
+)
+from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.xdist_group("transport")
 

@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from skep import Broker
 from skep.http.auth.api_key import create_key
 from skep.http.auth.api_key_file import add_key, revoke_key
-from tests.client.serving import ReadyServer
-from tests.http.raw import ITEM, Raw, exchange, get, push, request, statuses
-from tests.serving import ServerProcess
+from tests.support.http.raw_connection import ITEM, Raw, exchange, get, push, request, statuses
+from tests.support.in_process_server import ReadyServer
+from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.xdist_group("transport")
 

@@ -13,9 +13,9 @@ from skep import Broker, Draft
 from skep.http.auth.api_key import CHECK_SECONDS, NewKey, create_key
 from skep.http.auth.api_key_file import add_key, revoke_key
 from skep.testing.clock import ManualClock
-from tests.broker.build import turn
-from tests.http.guarded import knock, make_app
-from tests.http.signing import seconds
+from tests.support.broker_builders import turn
+from tests.support.http.authenticated_app import knock, make_app
+from tests.support.http.token_signing import seconds
 
 POP = "/api/v1/pop/queue/orders"
 QUERY = {"wait": "true", "timeout": "60000"}

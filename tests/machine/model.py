@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from tests.machine.log import Entry, Log
-from tests.machine.place import SECOND, Place, Report, Run, Settled
+from tests.machine.model_consumer import SECOND, Place, Report, Run, Settled
+from tests.machine.model_partition import Entry, Log
 
 DAY = 24 * 3600 * SECOND
 

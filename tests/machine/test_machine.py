@@ -6,12 +6,13 @@
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.machine.consuming import ConsumingMachine
-from tests.machine.crashing import CrashingMachine
-from tests.machine.serving import ServedMachine
+from tests.machine.consume_rules import ConsumingMachine
+from tests.machine.crash_rules import CrashingMachine
+from tests.machine.postgres_rules import ServedMachine
 
 EXAMPLES = int(os.environ.get("SKEP_EXAMPLES", "0"))
 SHRINK = os.environ.get("SKEP_SHRINK") != "no"
@@ -38,5 +39,6 @@ def test_the_broker_on_disk_does_what_the_model_does_through_crashes() -> None:
     run_state_machine_as_test(CrashingMachine, settings=_settings(50))
 
 
+@pytest.mark.postgres
 def test_the_broker_on_a_server_does_what_the_model_does_through_lost_connections() -> None:
     run_state_machine_as_test(ServedMachine, settings=_settings(25))

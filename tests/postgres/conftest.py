@@ -7,8 +7,8 @@ import pytest
 
 from skep import Broker
 from skep.store.postgres.store import PostgresStore
-from tests.broker.build import make_broker
-from tests.databases import databases
+from tests.support.broker_builders import make_broker
+from tests.support.postgres_databases import databases
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from skep.model.consumer import ConsumerState
 from skep.store.postgres.connections import split_url
 from skep.store.postgres.sql import QUERIES
 from skep.store.postgres.store import PostgresStore
-from tests.broker.build import drafts, payloads as delivered, pop, turn
-from tests.databases import databases
-from tests.store.build import (
+from tests.support.broker_builders import drafts, payloads as delivered, pop, turn
+from tests.support.postgres_databases import databases
+from tests.support.store_builders import (
     append,
     appended,
     columns,

@@ -11,7 +11,7 @@ from skep.core.journal.scan import PartitionFilter
 from skep.errors import PositionMismatch, QueueNotFound
 from skep.model.journal import Range
 from skep.store.postgres.store import PostgresStore
-from tests.broker.build import drafts
+from tests.support.broker_builders import drafts
 
 ORDERS = Selection(queues=("orders",))
 

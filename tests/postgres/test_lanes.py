@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from skep.model.change import Applied, Change
 from skep.model.consumer import ConsumerState
 from skep.store.postgres.store import PostgresStore
-from tests.store.build import (
+from tests.support.store_builders import (
     append,
     appended,
     columns,

@@ -10,7 +10,7 @@ import pytest
 
 from skep import Broker, Draft
 from skep.model.name import QUEUE_MODE
-from tests.broker.build import drafts, pop
+from tests.support.broker_builders import drafts, pop
 
 TRACE = UUID("00112233-4455-6677-8899-aabbccddeeff")
 

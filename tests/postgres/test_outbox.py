@@ -12,7 +12,7 @@ from skep import Broker, KeyRing, Limits
 from skep.model.change import Change, Stale
 from skep.store.postgres.leader import LeaderTable
 from skep.store.postgres.store import PostgresStore
-from tests.broker.build import (
+from tests.support.broker_builders import (
     PATIENCE,
     drafts,
     finish,
@@ -23,7 +23,7 @@ from tests.broker.build import (
     turn,
     until,
 )
-from tests.databases import databases
+from tests.support.postgres_databases import databases
 
 PAGE = Path(__file__).parents[2] / "docs/postgresql.md"
 RING = KeyRing({"2030": bytes(range(32))}, current="2030")

@@ -8,7 +8,7 @@ import pytest
 from skep.errors import Corrupted
 from skep.store.postgres import orphan as ownerless
 from skep.store.postgres.store import PostgresStore
-from tests.broker.build import drafts, make_broker, payloads, pop
+from tests.support.broker_builders import drafts, make_broker, payloads, pop
 
 ROWS = """
 SELECT (SELECT count(*) FROM queen.segment), (SELECT count(*) FROM queen.partition),

@@ -7,8 +7,8 @@ import pytest
 
 from skep import Broker
 from skep.store.postgres.store import PostgresStore
-from tests.broker.build import make_broker
-from tests.broker.staged import DUPLICATE, IN_STEPS, commit, left, numbers, payloads, stage
+from tests.support.broker_builders import make_broker
+from tests.support.sink_builders import DUPLICATE, IN_STEPS, commit, left, numbers, payloads, stage
 
 TIMES = 8
 

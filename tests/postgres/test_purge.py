@@ -13,7 +13,7 @@ from skep.model.queue import Partition, Queue, Subscription
 from skep.store.postgres.purge import ROWS
 from skep.store.postgres.store import PostgresStore
 from skep.store.protocol import StoredConsumer
-from tests.store.build import (
+from tests.support.store_builders import (
     appended,
     commit_one,
     crowd,

@@ -9,7 +9,7 @@ import pytest
 from skep.model.change import Applied, Change, Gone, IdempotencyKey
 from skep.model.queue import Partition, Queue
 from skep.store.postgres.store import PostgresStore
-from tests.store.build import (
+from tests.support.store_builders import (
     appended,
     commit_one,
     fresh,

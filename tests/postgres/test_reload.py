@@ -8,7 +8,7 @@ import pytest
 from skep import Broker, Draft
 from skep.core.state import catalogue
 from skep.store.postgres.store import PostgresStore
-from tests.broker.build import PATIENCE, payloads
+from tests.support.broker_builders import PATIENCE, payloads
 
 PARTITIONS = [f"p{number}" for number in range(7)]
 LAST = PARTITIONS[-1]

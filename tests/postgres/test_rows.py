@@ -13,8 +13,8 @@ from skep.model.queue import Queue
 from skep.store.postgres.nul_text import from_text, to_text
 from skep.store.postgres.sql import QUERIES
 from skep.store.postgres.store import PostgresStore
-from tests.broker.build import drafts, pop
-from tests.store.build import entries, make_partition, make_queue, push_ids
+from tests.support.broker_builders import drafts, pop
+from tests.support.store_builders import entries, make_partition, make_queue, push_ids
 
 
 @given(st.text(st.sampled_from("a0\x00\ue000")))

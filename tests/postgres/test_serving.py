@@ -3,7 +3,7 @@
 import signal
 
 from skep import Client, Draft
-from tests.serving import ServerProcess
+from tests.support.server_process import ServerProcess
 
 
 def test_a_server_that_was_killed_left_everything_to_the_next(url: str) -> None:

@@ -10,10 +10,10 @@ from skep import Broker
 from skep.model.name import SECOND
 from skep.store.postgres.clock import DatabaseClock
 from skep.store.postgres.store import PostgresStore
-from tests.broker.build import drafts, payloads, pop
-from tests.databases import databases
-from tests.skewing import SKEW, set_clock
-from tests.store.build import appended, make_partition, make_queue, push, read_all
+from tests.support.broker_builders import drafts, payloads, pop
+from tests.support.postgres_databases import databases
+from tests.support.skewed_database_clock import SKEW, set_clock
+from tests.support.store_builders import appended, make_partition, make_queue, push, read_all
 
 HOUR = 3600 * SECOND
 SWEEP_SECONDS = 0.02

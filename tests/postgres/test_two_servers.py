@@ -14,7 +14,7 @@ from skep.model.consumer import ConsumerState
 from skep.model.queue import Subscription
 from skep.store.postgres.store import PostgresStore
 from skep.store.protocol import StoredConsumer
-from tests.broker.build import make_broker
+from tests.support.broker_builders import make_broker
 
 SOON = 5
 

@@ -10,8 +10,8 @@ import pytest
 
 import queen as queen_package
 from queen import Queen
-from tests.databases import databases
-from tests.serving import ServerProcess
+from tests.support.postgres_databases import databases
+from tests.support.server_process import ServerProcess
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from queen import Queen, Stream, token_bucket_gate
-from tests.serving import ServerProcess
+from tests.support.server_process import ServerProcess
 
 pytestmark = [
     pytest.mark.xdist_group("queen"),

@@ -11,8 +11,15 @@ from skep.model.consumer import ConsumerState
 from skep.model.queue import Partition
 from skep.store.rocksdb import keys
 from skep.store.rocksdb.store import RocksStore
-from tests.rocksdb.build import count_numbers, everything, fill, open_store, push_numbers, start
-from tests.store.build import append_ids, consumer, crowd, payloads, purge_all, update
+from tests.support.rocksdb_builders import (
+    count_numbers,
+    everything,
+    fill,
+    open_store,
+    push_numbers,
+    start,
+)
+from tests.support.store_builders import append_ids, consumer, crowd, payloads, purge_all, update
 
 
 def transaction(alice: Partition, bob: Partition, n: int) -> Change:

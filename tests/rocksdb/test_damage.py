@@ -15,9 +15,10 @@ from skep.model.change import Applied, Change, Unreadable
 from skep.model.queue import Partition
 from skep.store.rocksdb.store import RocksStore
 from skep.testing.clock import ManualClock
-from tests.broker.build import drafts, make_broker, pop, pop_all
-from tests.rocksdb.build import count_numbers, open_store, push_numbers, start
-from tests.rocksdb.files import (
+from tests.support.broker_builders import drafts, make_broker, pop, pop_all
+from tests.support.rocksdb_builders import count_numbers, open_store, push_numbers, start
+from tests.support.rocksdb_child_process import run_child
+from tests.support.rocksdb_files import (
     copy,
     crashed_store,
     flip,
@@ -27,8 +28,16 @@ from tests.rocksdb.files import (
     records,
     tables,
 )
-from tests.rocksdb.process import run_child
-from tests.store.build import append, columns, commit_one, give_up, key, make_queue, payloads, push
+from tests.support.store_builders import (
+    append,
+    columns,
+    commit_one,
+    give_up,
+    key,
+    make_queue,
+    payloads,
+    push,
+)
 
 COUNT = 20
 

@@ -16,9 +16,9 @@ from skep.model.change import Change
 from skep.store.protocol import Store
 from skep.store.rocksdb.database import Database
 from skep.store.rocksdb.keys import about
-from tests.rocksdb.build import count_numbers, number, open_store, push_numbers, start
-from tests.rocksdb.small_disk import SmallDisk, small_disk
-from tests.serving import ServerProcess
+from tests.support.rocksdb_builders import count_numbers, number, open_store, push_numbers, start
+from tests.support.server_process import ServerProcess
+from tests.support.small_disk import SmallDisk, small_disk
 
 PATIENCE = 30.0
 """Seconds; RocksDB looks for space every five."""

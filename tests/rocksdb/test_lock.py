@@ -9,9 +9,9 @@ from rocksdict import WriteBatch
 from skep.errors import Corrupted, SkepError, StoreLocked
 from skep.store.rocksdb import keys
 from skep.store.rocksdb.database import Database
-from tests.broker.build import drafts, make_broker, pop
-from tests.rocksdb.build import count_numbers, open_store, push_numbers, start
-from tests.rocksdb.process import child
+from tests.support.broker_builders import drafts, make_broker, pop
+from tests.support.rocksdb_builders import count_numbers, open_store, push_numbers, start
+from tests.support.rocksdb_child_process import child
 
 
 def damage(path: Path, kind: bytes) -> None:

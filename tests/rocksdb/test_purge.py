@@ -15,8 +15,8 @@ from skep.store.protocol import StoredConsumer
 from skep.store.rocksdb.context import RocksContext
 from skep.store.rocksdb.purge import ROWS, purge
 from skep.store.rocksdb.store import RocksStore
-from tests.rocksdb.build import fill, open_store
-from tests.store.build import TRACE, crowd, make_queue, purge_all, push
+from tests.support.rocksdb_builders import fill, open_store
+from tests.support.store_builders import TRACE, crowd, make_queue, purge_all, push
 
 
 class Counted:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from skep.store.rocksdb import catalogue
-from tests.rocksdb.build import open_store
-from tests.store.build import commit_one, make_queue, payloads, push
+from tests.support.rocksdb_builders import open_store
+from tests.support.store_builders import commit_one, make_queue, payloads, push
 
 
 async def test_the_partitions_written_last_are_kept_and_the_others_are_read(

@@ -10,9 +10,9 @@ from skep.errors import Corrupted, StoreFailed
 from skep.model.change import Change
 from skep.store.commit.evaluation import CommitRound
 from skep.store.rocksdb.store import RocksStore
-from tests.rocksdb.build import count_numbers, number, open_store, push_numbers, start
-from tests.rocksdb.files import copy, log_of
-from tests.rocksdb.process import run_child
+from tests.support.rocksdb_builders import count_numbers, number, open_store, push_numbers, start
+from tests.support.rocksdb_child_process import run_child
+from tests.support.rocksdb_files import copy, log_of
 
 needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
 

@@ -10,9 +10,9 @@ from skep.model.change import Applied, Change
 from skep.model.dead_letter import DeadLetterFilter
 from skep.store.rocksdb import keys
 from skep.store.rocksdb.store import RocksStore
-from tests.rocksdb.build import everything, fill, number, open_store, push_numbers, start
-from tests.rocksdb.process import run_child
-from tests.store.build import commit_one, key, placed, purge_all, removal
+from tests.support.rocksdb_builders import everything, fill, number, open_store, push_numbers, start
+from tests.support.rocksdb_child_process import run_child
+from tests.support.store_builders import commit_one, key, placed, purge_all, removal
 
 
 def kinds(store: RocksStore) -> set[str]:

@@ -14,10 +14,10 @@ import pytest
 
 from skep.errors import StoreStalled
 from skep.store.rocksdb.store import RocksStore
-from tests.broker.build import drafts, make_broker, payloads, pop
-from tests.rocksdb.build import count_numbers, number, open_store, push_numbers, start
-from tests.rocksdb.process import ROOT
-from tests.rocksdb.stalling_server import set_limit, stall
+from tests.support.broker_builders import drafts, make_broker, payloads, pop
+from tests.support.rocksdb_builders import count_numbers, number, open_store, push_numbers, start
+from tests.support.rocksdb_child_process import ROOT
+from tests.support.stalling_server import set_limit, stall
 
 PATIENCE = 20.0
 
@@ -36,7 +36,7 @@ class StallingServer:
 
 @contextmanager
 def stalling_server(path: Path) -> Iterator[StallingServer]:
-    command = [sys.executable, "-m", "tests.rocksdb.stalling_server", str(path)]
+    command = [sys.executable, "-m", "tests.support.stalling_server", str(path)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

@@ -12,9 +12,9 @@ from skep.cli.demo_shop import Order, Shop, orders_of
 from skep.errors import Unavailable
 from skep.model.message import Message
 from skep.spark import session
-from tests.cli.run import Shell
-from tests.serving import ServerProcess
-from tests.spark.running import Run
+from tests.support.cli_shell import Shell
+from tests.support.server_process import ServerProcess
+from tests.support.spark.stream_run import Run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,8 +18,8 @@ from skep.pipelines.record import Records
 from skep.pipelines.replay import Target, paced
 from skep.pipelines.steps.archive import dated
 from skep.pipelines.steps.replay import sliced
-from tests.cli.run import Shell
 from tests.spark.conftest import Market, Push, messages_in
+from tests.support.cli_shell import Shell
 
 pytestmark = pytest.mark.xdist_group("spark")
 

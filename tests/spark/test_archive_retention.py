@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from skep.cli.pipeline.job import lag_of
-from tests.broker.build import a_run
-from tests.cli.run import Shell
-from tests.spark.scene import HOUR, Scene, archived, open_scene
+from tests.support.broker_builders import a_run
+from tests.support.cli_shell import Shell
+from tests.support.spark.archive_server import HOUR, Scene, archived, open_scene
 
 pytestmark = pytest.mark.xdist_group("spark")
 

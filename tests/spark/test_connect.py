@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from skep import Client
-from tests.cli.run import Shell
 from tests.spark.conftest import Push
-from tests.spark.long import long
+from tests.support.cli_shell import Shell
+from tests.support.spark.long_run import long
 
 pytestmark = [pytest.mark.xdist_group("spark"), long]
 

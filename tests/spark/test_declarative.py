@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from skep import Client, Draft
-from tests.spark.long import long
+from tests.support.spark.long_run import long
 
 pytestmark = [pytest.mark.xdist_group("spark"), long, pytest.mark.timeout(900)]
 

@@ -16,12 +16,12 @@ from random import Random
 import pytest
 
 from skep import Client, Draft
-from tests.databases import databases
-from tests.faults.load import PATIENT, everything
-from tests.serving import ServerProcess
-from tests.spark.copier import BATCH, Copy
-from tests.spark.driver import Driver
-from tests.spark.long import long
+from tests.support.faults.persistent_producers import PATIENT, everything
+from tests.support.postgres_databases import databases
+from tests.support.server_process import ServerProcess
+from tests.support.spark.copy_driver import BATCH, Copy
+from tests.support.spark.driver_process import Driver
+from tests.support.spark.long_run import long
 
 pytestmark = pytest.mark.xdist_group("killed")
 

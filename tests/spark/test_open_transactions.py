@@ -15,8 +15,8 @@ from pyspark_skep.options import Options
 from pyspark_skep.position import JournalPosition
 from pyspark_skep.stream import StreamReader
 from skep import Client, Draft
-from tests.databases import databases
-from tests.serving import ServerProcess
+from tests.support.postgres_databases import databases
+from tests.support.server_process import ServerProcess
 
 PAYLOAD = (SourceColumn("payload"),)
 PUSHES = 100

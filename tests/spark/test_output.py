@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 from skep.errors import Conflict
 from skep.pipelines.files import Files, LocalFiles, SparkFiles
 from skep.pipelines.output import Owner, claim, find_owner
-from tests.broker.build import a_run
-from tests.cli.run import Shell
 from tests.spark.conftest import messages_in
-from tests.spark.scene import HOUR, Scene, archived, open_scene
+from tests.support.broker_builders import a_run
+from tests.support.cli_shell import Shell
+from tests.support.spark.archive_server import HOUR, Scene, archived, open_scene
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("spark")]
 

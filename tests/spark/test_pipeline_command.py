@@ -14,8 +14,8 @@ from skep.cli.pipeline.options import Place, seconds_of
 from skep.errors import Conflict
 from skep.pipelines.record import Records, identity_of
 from skep.pipelines.run import reason_of
-from tests.cli.run import Shell
 from tests.spark.conftest import Push, own_run
+from tests.support.cli_shell import Shell
 
 RUN = ("pipeline", "run")
 PAGE = (Path(__file__).parents[2] / "docs/pipelines.md").read_text()

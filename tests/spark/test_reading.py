@@ -14,7 +14,7 @@ from pyspark_skep.options import Options
 from pyspark_skep.plan import Split
 from pyspark_skep.position import LaneSlice
 from pyspark_skep.reader import conform, read_split
-from tests.spark.flaky import Flaky, flaky
+from tests.support.spark.flaky_journal_server import Flaky, flaky
 
 SLICES = (LaneSlice("a", 1, 0, 0, 45), LaneSlice("a", 1, 3, 7, 20), LaneSlice("b", 2, 0, 0, 5))
 ALL = [f"{part.lane}/{k}" for part in SLICES for k in range(part.start, part.end)]

@@ -17,9 +17,9 @@ from pyspark_skep.position import slices_between
 from pyspark_skep.reader import read_split
 from skep import Client, Draft, KeyRing
 from skep.errors import EncryptionUnavailable
-from tests.cli.run import Shell
-from tests.client.serving import serving
 from tests.spark.conftest import messages_in
+from tests.support.cli_shell import Shell
+from tests.support.in_process_server import serving
 
 KEYS = KeyRing({"2030": bytes(32)}, current="2030")
 RING = "queue 'orders': key '2030' is not in the key ring; add it to the file of"

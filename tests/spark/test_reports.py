@@ -13,8 +13,8 @@ from skep import Client
 from skep.cli.demo_shop import Order
 from skep.pipelines.steps import analytics as steps
 from skep.pipelines.steps.dead_letters import error_class
-from tests.cli.run import Shell
 from tests.spark.conftest import Market, messages_in
+from tests.support.cli_shell import Shell
 
 pytestmark = pytest.mark.xdist_group("spark")
 

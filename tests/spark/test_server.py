@@ -14,9 +14,9 @@ from pyspark_skep.reader import BatchReader, read_split
 from skep import Client, Draft
 from skep.http.auth.api_key import create_key
 from skep.http.auth.api_key_file import add_key
-from tests.databases import databases
-from tests.serving import ServerProcess
 from tests.spark.conftest import Push
+from tests.support.postgres_databases import databases
+from tests.support.server_process import ServerProcess
 
 POSITION = (SourceColumn("position", "long"),)
 

@@ -17,9 +17,9 @@ from pyspark_skep.options import Options
 from pyspark_skep.position import JournalPosition, rows_between
 from pyspark_skep.stream import StreamReader
 from skep import Client, Draft
-from tests.serving import ServerProcess
 from tests.spark.conftest import Push
-from tests.spark.running import Run, lag
+from tests.support.server_process import ServerProcess
+from tests.support.spark.stream_run import Run, lag
 
 pytestmark = pytest.mark.xdist_group("spark")
 

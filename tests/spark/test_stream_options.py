@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from skep import Client, Draft
 from skep.model.message import Message
 from tests.spark.conftest import Push, messages_in
-from tests.spark.running import Row, Run, lag
+from tests.support.spark.stream_run import Row, Run, lag
 
 pytestmark = pytest.mark.xdist_group("spark")
 

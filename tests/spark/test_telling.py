@@ -20,10 +20,10 @@ from skep.errors import Unavailable
 from skep.model.pipeline import MAX_TEXT, PipelineRun
 from skep.pipelines.archive import read_archive
 from skep.pipelines.record import Records, RunRecord
-from tests.broker.build import a_run
-from tests.cli.run import Shell
-from tests.serving import ServerProcess
 from tests.spark.conftest import Push
+from tests.support.broker_builders import a_run
+from tests.support.cli_shell import Shell
+from tests.support.server_process import ServerProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

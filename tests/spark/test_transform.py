@@ -12,8 +12,8 @@ from skep import Client, Draft
 from skep.errors import Invalid
 from skep.pipelines.steps.transform import inferred, to_ddl, to_messages, with_data
 from skep.pipelines.transform import load_step
-from tests.cli.run import Shell
 from tests.spark.conftest import Market, messages_in, own_run
+from tests.support.cli_shell import Shell
 
 pytestmark = pytest.mark.xdist_group("spark")
 

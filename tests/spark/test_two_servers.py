@@ -13,10 +13,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from skep import Client, Draft
-from tests.databases import databases
-from tests.serving import ServerProcess
-from tests.spark.balancer import balancer
 from tests.spark.conftest import messages_in
+from tests.support.postgres_databases import databases
+from tests.support.server_process import ServerProcess
+from tests.support.spark.load_balancer import balancer
 
 pytestmark = pytest.mark.xdist_group("spark")
 

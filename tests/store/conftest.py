@@ -11,8 +11,8 @@ from skep.store.postgres.store import PostgresStore
 from skep.store.protocol import Store
 from skep.store.rocksdb.store import RocksStore
 from skep.testing.clock import ManualClock
-from tests.databases import databases
-from tests.store.build import make_partition, make_queue
+from tests.support.postgres_databases import databases
+from tests.support.store_builders import make_partition, make_queue
 
 
 def open_store(kind: str, path: Path, clock: ManualClock) -> Store:

@@ -8,7 +8,7 @@ from skep.model.name import SECOND
 from skep.model.queue import Partition, Queue, Subscription
 from skep.store.protocol import Store, StoredConsumer
 from skep.testing.clock import ManualClock
-from tests.store.build import (
+from tests.support.store_builders import (
     APPLIED,
     UNKNOWN,
     append,

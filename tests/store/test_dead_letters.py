@@ -8,7 +8,7 @@ from skep.model.queue import Partition, Queue
 from skep.model.segment import ENCRYPTED
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
-from tests.store.build import (
+from tests.support.store_builders import (
     TRACE,
     UNKNOWN,
     Entry,

@@ -7,7 +7,7 @@ from skep.model.change import Applied, Change
 from skep.model.queue import Partition, Queue
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
-from tests.store.build import (
+from tests.support.store_builders import (
     TRACE,
     Entry,
     append,

@@ -5,7 +5,7 @@ import pytest
 from skep.model.change import Applied, Change, EntryUpdate, Stale
 from skep.model.queue import Partition
 from skep.store.protocol import Store
-from tests.store.build import APPLIED, append, columns, commit_one, payloads
+from tests.support.store_builders import APPLIED, append, columns, commit_one, payloads
 
 
 def put(key: str, value: bytes | None, expected: int | None = None) -> Change:

@@ -7,7 +7,7 @@ from skep.model.journal import Range, SegmentPlace
 from skep.model.queue import Partition, Queue
 from skep.model.segment import DELETED, Segment
 from skep.store.protocol import Store
-from tests.store.build import (
+from tests.support.store_builders import (
     UNKNOWN,
     append,
     appended,

@@ -7,7 +7,7 @@ from skep.model.name import SECOND
 from skep.model.queue import Partition, Queue
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
-from tests.store.build import (
+from tests.support.store_builders import (
     NO_LIMIT,
     TRACE,
     UNKNOWN,

@@ -14,7 +14,7 @@ from skep.model.queue import Partition, Queue, Removal, Subscription
 from skep.model.segment import DELETED, ENCRYPTED
 from skep.store.protocol import Store, StoredConsumer, Truncation
 from skep.testing.clock import ManualClock
-from tests.store.build import (
+from tests.support.store_builders import (
     TRACE,
     UNKNOWN,
     Entry,

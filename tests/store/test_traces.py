@@ -8,7 +8,7 @@ from skep.model.queue import Partition
 from skep.model.trace import TraceEvent, TraceName
 from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
-from tests.store.build import UNKNOWN, event, push_each, stale_update, truncate_all
+from tests.support.store_builders import UNKNOWN, event, push_each, stale_update, truncate_all
 
 
 @pytest.fixture

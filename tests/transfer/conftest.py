@@ -10,8 +10,8 @@ from skep.store.bulk_load import Transferable
 from skep.store.postgres.store import PostgresStore
 from skep.store.rocksdb.store import RocksStore
 from skep.testing.clock import ManualClock
-from tests.databases import databases
-from tests.transfer.story import Told, happen
+from tests.support.postgres_databases import databases
+from tests.support.transfer_content import Told, happen
 
 Open: TypeAlias = Callable[[], Transferable]
 

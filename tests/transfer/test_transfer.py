@@ -9,10 +9,10 @@ from skep.errors import Conflict, Invalid, QueueNotFound
 from skep.model.queue import Queue
 from skep.store.bulk_load import BulkLoad, Transferable
 from skep.testing.clock import ManualClock
-from tests.broker.build import make_broker, payloads, pop, pop_all
-from tests.store.build import crowd, push
+from tests.support.broker_builders import make_broker, payloads, pop, pop_all
+from tests.support.store_builders import crowd, push
+from tests.support.transfer_content import BYTES, RING, Told, everything
 from tests.transfer.conftest import Open
-from tests.transfer.story import BYTES, RING, Told, everything
 
 
 async def move(source: Transferable, target: Transferable, *names: str) -> TransferResult:

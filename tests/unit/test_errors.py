@@ -1,11 +1,12 @@
 """The tree of errors, as it is drawn and as it is."""
 
 import inspect
+from typing import Any
 
 import pytest
 
 from skep import errors
-from skep.errors import Invalid, QueueFull, SkepError
+from skep.errors import Invalid, QueueFull, SkepError, TooLarge
 
 STEP = 4
 """Characters that a level of the drawing takes."""
@@ -63,3 +64,44 @@ def test_a_full_queue_says_how_much_room_is_left(depth: int, remaining: int) -> 
     assert error.remaining == remaining
     assert error.code == "QUEUE_FULL"
     assert f"{depth} of 10" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("error", "fields", "part"),
+    [
+        (errors.QueueNotFound, ("orders",), "queue 'orders'"),
+        (errors.PartitionNotFound, ("orders", "alice"), "partition 'alice'"),
+        (errors.GroupNotFound, ("orders", "billing"), "group 'billing'"),
+        (errors.MessageNotFound, ("m-1",), "message m-1"),
+        (errors.DeadLetterNotFound, (7,), "dead letter 7"),
+        (errors.PositionMismatch, ("the queue was deleted",), "the queue was deleted: "),
+        (errors.LeaseLost, ("l-1",), "lease l-1"),
+        (errors.KeyReused, ("k-1",), "key 'k-1'"),
+        (errors.QueryChanged, ("totals",), "query 'totals'"),
+        (errors.EncryptionUnavailable, ("no key",), "encryption: no key"),
+        (errors.QuotaExceeded, ("staged_bytes", 10), "at most 10 staged bytes"),
+        (errors.Overloaded, (0.5,), "retry in 0.5 s"),
+        (errors.RateLimited, (100, 0.5), "at most 100 requests per second"),
+        (errors.InMaintenance, (), "maintenance"),
+        (errors.Closed, (), "closed"),
+        (errors.StoreLocked, ("/data", "process 7"), "/data is in use by process 7"),
+        (errors.StoreFull, (), "disk is full"),
+        (errors.StoreStalled, (), "stopped writes"),
+        (errors.StoreFailed, ("EIO",), "(EIO)"),
+        (errors.DecryptionFailed, ("wrong key",), "wrong key"),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else "",
+)
+def test_an_error_says_and_keeps_what_it_is_about(
+    error: type[SkepError], fields: tuple[Any, ...], part: str
+) -> None:
+    raised = error(*fields)
+
+    assert part in str(raised)
+    assert set(fields) <= set(vars(raised).values())
+
+
+def test_invalid_of_a_part_names_the_whole() -> None:
+    error = TooLarge("payload", "is too large").within("items[2]")
+
+    assert (type(error), error.field) == (TooLarge, "items[2].payload")
