@@ -13,7 +13,7 @@ from skep.store.protocol import Store
 from skep.testing.clock import ManualClock
 from tests.support.alternating_broker import alternating
 from tests.support.broker_builders import make_broker
-from tests.support.gated_store import HeldStore
+from tests.support.gated_store import GatedStore
 from tests.support.postgres_databases import databases
 from tests.support.restartable_broker import Restarts
 
@@ -54,8 +54,8 @@ def url() -> str:
 
 
 @pytest.fixture
-def held(clock: ManualClock) -> HeldStore:
-    return HeldStore(clock=clock)
+def held(clock: ManualClock) -> GatedStore:
+    return GatedStore(clock=clock)
 
 
 @pytest.fixture

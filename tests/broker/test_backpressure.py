@@ -27,21 +27,21 @@ from tests.support.broker_builders import (
     start,
     turn,
 )
-from tests.support.gated_store import HeldStore
+from tests.support.gated_store import GatedStore
 
 KB = 1 << 10
 NARROW = Limits(pending_bytes=12 * KB)
 
 
 @pytest.fixture
-async def queue(held: HeldStore) -> AsyncIterator[Broker]:
+async def queue(held: GatedStore) -> AsyncIterator[Broker]:
     async with make_broker(held) as broker:
         yield broker
         held.release()
 
 
 @pytest.fixture
-async def narrow(held: HeldStore) -> AsyncIterator[Broker]:
+async def narrow(held: GatedStore) -> AsyncIterator[Broker]:
     """A broker that holds very little for the store."""
     async with make_broker(held, limits=NARROW) as broker:
         yield broker
@@ -72,7 +72,7 @@ def given_up(delivery: Delivery) -> list[Verdict]:
 
 
 async def test_a_push_is_refused_when_more_waits_for_the_store_than_may(
-    narrow: Broker, held: HeldStore
+    narrow: Broker, held: GatedStore
 ) -> None:
     held.hold()
     taken = [await start(narrow.push("orders", large())) for _ in range(2)]
@@ -87,7 +87,7 @@ async def test_a_push_is_refused_when_more_waits_for_the_store_than_may(
     assert (await narrow.queues.stats("orders")).pushed == 2
 
 
-async def test_the_data_of_a_trace_counts_in_what_waits(narrow: Broker, held: HeldStore) -> None:
+async def test_the_data_of_a_trace_counts_in_what_waits(narrow: Broker, held: GatedStore) -> None:
     (receipt,) = await narrow.push("orders", drafts(1))
     held.hold()
     taken = await start(narrow.traces.record(receipt.id, "charged", b"x" * 8 * KB))
@@ -101,7 +101,7 @@ async def test_the_data_of_a_trace_counts_in_what_waits(narrow: Broker, held: He
 
 
 async def test_the_reasons_of_dead_letters_count_in_what_waits(
-    narrow: Broker, held: HeldStore
+    narrow: Broker, held: GatedStore
 ) -> None:
     await narrow.push("orders", [*drafts(5, "alice"), *drafts(5, "bob")])
     first, second = await pop(narrow, batch=5), await pop(narrow, batch=5)
@@ -116,7 +116,7 @@ async def test_the_reasons_of_dead_letters_count_in_what_waits(
 
 
 async def test_the_commit_under_way_counts_until_it_has_returned(
-    narrow: Broker, held: HeldStore
+    narrow: Broker, held: GatedStore
 ) -> None:
     held.hold_answers()
     first = await start(narrow.push("orders", large(8)))
@@ -129,7 +129,7 @@ async def test_the_commit_under_way_counts_until_it_has_returned(
 
 
 async def test_there_is_room_again_when_the_store_has_caught_up(
-    narrow: Broker, held: HeldStore
+    narrow: Broker, held: GatedStore
 ) -> None:
     held.hold()
     first = await start(narrow.push("orders", large(8)))
@@ -142,7 +142,7 @@ async def test_there_is_room_again_when_the_store_has_caught_up(
     assert (await narrow.push("orders", large(8)))[0].offset == 1
 
 
-async def test_there_is_room_again_after_a_commit_failed(narrow: Broker, held: HeldStore) -> None:
+async def test_there_is_room_again_after_a_commit_failed(narrow: Broker, held: GatedStore) -> None:
     held.fail_next()
     with pytest.raises(OutcomeUnknown):
         await narrow.push("orders", large(11))
@@ -158,7 +158,7 @@ async def test_one_push_may_be_larger_than_the_limit_when_nothing_waits(narrow: 
     assert len(receipts) == 1
 
 
-async def test_many_small_pushes_are_bounded_too(narrow: Broker, held: HeldStore) -> None:
+async def test_many_small_pushes_are_bounded_too(narrow: Broker, held: GatedStore) -> None:
     held.hold()
     pushes = [asyncio.create_task(narrow.push("orders", drafts(1))) for _ in range(100)]
     await turn()
@@ -172,7 +172,7 @@ async def test_many_small_pushes_are_bounded_too(narrow: Broker, held: HeldStore
 
 
 async def test_a_push_that_is_refused_makes_no_queue_and_no_partition(
-    narrow: Broker, held: HeldStore
+    narrow: Broker, held: GatedStore
 ) -> None:
     await narrow.push("orders", drafts(1, "alice"))
     held.hold()
@@ -189,7 +189,7 @@ async def test_a_push_that_is_refused_makes_no_queue_and_no_partition(
 
 
 async def test_a_pop_that_is_refused_leaves_the_messages_to_the_next(
-    narrow: Broker, held: HeldStore
+    narrow: Broker, held: GatedStore
 ) -> None:
     await narrow.push("orders", drafts(1, "alice"))
     held.hold()
@@ -203,7 +203,7 @@ async def test_a_pop_that_is_refused_leaves_the_messages_to_the_next(
     assert payloads(await narrow.pop("orders")) == [b"0"]
 
 
-async def test_an_ack_that_is_refused_can_be_repeated(narrow: Broker, held: HeldStore) -> None:
+async def test_an_ack_that_is_refused_can_be_repeated(narrow: Broker, held: GatedStore) -> None:
     await narrow.push("orders", drafts(1, "alice"))
     delivery = await pop(narrow)
     held.hold()
@@ -220,7 +220,7 @@ async def test_an_ack_that_is_refused_can_be_repeated(narrow: Broker, held: Held
 # What arrives during a commit goes into the next one.
 
 
-async def test_an_idle_broker_commits_at_once(queue: Broker, held: HeldStore) -> None:
+async def test_an_idle_broker_commits_at_once(queue: Broker, held: GatedStore) -> None:
     await queue.push("orders", drafts(1))
     await queue.push("orders", drafts(1))
 
@@ -228,7 +228,7 @@ async def test_an_idle_broker_commits_at_once(queue: Broker, held: HeldStore) ->
 
 
 async def test_what_arrives_during_a_commit_goes_into_one_next_commit(
-    queue: Broker, held: HeldStore
+    queue: Broker, held: GatedStore
 ) -> None:
     held.hold()
     first = await start(queue.push("orders", drafts(1)))
@@ -240,7 +240,7 @@ async def test_what_arrives_during_a_commit_goes_into_one_next_commit(
     assert held.rounds == [1, 5]
 
 
-async def test_a_push_a_pop_and_an_ack_share_a_commit(queue: Broker, held: HeldStore) -> None:
+async def test_a_push_a_pop_and_an_ack_share_a_commit(queue: Broker, held: GatedStore) -> None:
     await queue.push("orders", [*drafts(1, "alice"), *drafts(1, "bob")])
     delivery = await pop(queue)
     held.hold()
@@ -258,7 +258,7 @@ async def test_a_push_a_pop_and_an_ack_share_a_commit(queue: Broker, held: HeldS
     assert held.rounds == [1, 3]
 
 
-async def test_a_commit_takes_no_more_than_so_many_changes(queue: Broker, held: HeldStore) -> None:
+async def test_a_commit_takes_no_more_than_so_many_changes(queue: Broker, held: GatedStore) -> None:
     held.hold()
     first = await start(queue.push("orders", drafts(1)))
     pushes = [queue.push("orders", drafts(1)) for _ in range(ROUND_CHANGES + 500)]
@@ -271,7 +271,7 @@ async def test_a_commit_takes_no_more_than_so_many_changes(queue: Broker, held: 
     assert held.rounds == [1, ROUND_CHANGES, 500]
 
 
-async def test_a_commit_takes_no_more_than_so_many_bytes(queue: Broker, held: HeldStore) -> None:
+async def test_a_commit_takes_no_more_than_so_many_bytes(queue: Broker, held: GatedStore) -> None:
     held.hold()
     half = ROUND_BYTES // KB // 2
     pushes = [await start(queue.push("orders", large(half))) for _ in range(4)]
@@ -283,7 +283,7 @@ async def test_a_commit_takes_no_more_than_so_many_bytes(queue: Broker, held: He
 
 
 async def test_pushes_are_committed_in_the_order_in_which_they_came(
-    queue: Broker, held: HeldStore
+    queue: Broker, held: GatedStore
 ) -> None:
     held.hold()
     pushes = [await start(queue.push("orders", drafts(1, first=n))) for n in range(10)]
@@ -311,7 +311,7 @@ async def push_new(queue: Broker) -> None:
 
 
 async def test_a_message_is_not_seen_before_its_commit_has_returned(
-    queue: Broker, held: HeldStore
+    queue: Broker, held: GatedStore
 ) -> None:
     await queue.push("orders", [Draft(b"old")])
     held.hold_answers()
@@ -326,7 +326,7 @@ async def test_a_message_is_not_seen_before_its_commit_has_returned(
 
 
 async def test_a_message_is_not_popped_before_its_commit_has_returned(
-    queue: Broker, held: HeldStore
+    queue: Broker, held: GatedStore
 ) -> None:
     await queue.pop("orders")
     await queue.push("orders", [Draft(b"old")])
@@ -343,7 +343,7 @@ async def test_a_message_is_not_popped_before_its_commit_has_returned(
 
 
 async def test_who_waits_is_woken_by_the_commit_not_by_the_push(
-    queue: Broker, held: HeldStore
+    queue: Broker, held: GatedStore
 ) -> None:
     await queue.push("orders", [Draft(b"old")])
     await pop_all(queue)
@@ -359,7 +359,7 @@ async def test_who_waits_is_woken_by_the_commit_not_by_the_push(
 
 
 async def test_a_push_is_not_answered_before_its_commit_has_returned(
-    queue: Broker, held: HeldStore
+    queue: Broker, held: GatedStore
 ) -> None:
     held.hold_answers()
     push = await start(push_new(queue))
@@ -371,7 +371,7 @@ async def test_a_push_is_not_answered_before_its_commit_has_returned(
 
 
 async def test_a_lease_is_not_handed_over_before_its_commit_has_returned(
-    queue: Broker, held: HeldStore
+    queue: Broker, held: GatedStore
 ) -> None:
     await queue.push("orders", drafts(1))
     held.hold_answers()
@@ -383,7 +383,7 @@ async def test_a_lease_is_not_handed_over_before_its_commit_has_returned(
     assert payloads(await popping) == [b"0"]
 
 
-async def test_an_ack_counts_when_its_commit_has_returned(queue: Broker, held: HeldStore) -> None:
+async def test_an_ack_counts_when_its_commit_has_returned(queue: Broker, held: GatedStore) -> None:
     await queue.push("orders", drafts(1))
     delivery = await pop(queue)
     held.hold_answers()
@@ -400,7 +400,7 @@ async def test_an_ack_counts_when_its_commit_has_returned(queue: Broker, held: H
 
 
 async def test_everybody_in_a_failed_commit_hears_that_the_outcome_is_unknown(
-    queue: Broker, held: HeldStore
+    queue: Broker, held: GatedStore
 ) -> None:
     await queue.push("orders", [*drafts(1, "alice"), *drafts(1, "bob")])
     delivery = await pop(queue)
@@ -420,7 +420,7 @@ async def test_everybody_in_a_failed_commit_hears_that_the_outcome_is_unknown(
     assert [isinstance(result, OutcomeUnknown) for result in found] == [False] + [True] * 4
 
 
-async def test_nothing_of_a_failed_commit_is_seen(queue: Broker, held: HeldStore) -> None:
+async def test_nothing_of_a_failed_commit_is_seen(queue: Broker, held: GatedStore) -> None:
     await queue.push("orders", [Draft(b"old")])
     before = await queue.queues.stats("orders")
     held.fail_next()
@@ -433,7 +433,7 @@ async def test_nothing_of_a_failed_commit_is_seen(queue: Broker, held: HeldStore
     assert await pop_all(queue, batch=10) == [b"old"]
 
 
-async def test_a_push_that_failed_can_be_repeated(queue: Broker, held: HeldStore) -> None:
+async def test_a_push_that_failed_can_be_repeated(queue: Broker, held: GatedStore) -> None:
     held.fail_next()
     with pytest.raises(OutcomeUnknown):
         await push_new(queue)
@@ -444,7 +444,7 @@ async def test_a_push_that_failed_can_be_repeated(queue: Broker, held: HeldStore
 
 
 async def test_a_pop_that_failed_leaves_the_messages_to_the_next(
-    queue: Broker, held: HeldStore
+    queue: Broker, held: GatedStore
 ) -> None:
     await queue.push("orders", drafts(1))
     held.fail_next()
@@ -456,7 +456,7 @@ async def test_a_pop_that_failed_leaves_the_messages_to_the_next(
     assert [message.attempt for message in delivery.messages] == [1]
 
 
-async def test_an_ack_that_failed_can_be_repeated(queue: Broker, held: HeldStore) -> None:
+async def test_an_ack_that_failed_can_be_repeated(queue: Broker, held: GatedStore) -> None:
     await queue.push("orders", drafts(1))
     delivery = await pop(queue)
     held.fail_next()
@@ -471,7 +471,7 @@ async def test_an_ack_that_failed_can_be_repeated(queue: Broker, held: HeldStore
 
 
 async def test_a_push_whose_caller_has_gone_is_committed_all_the_same(
-    queue: Broker, held: HeldStore
+    queue: Broker, held: GatedStore
 ) -> None:
     held.hold()
     gone = await start(queue.push("orders", drafts(1)))
@@ -484,7 +484,7 @@ async def test_a_push_whose_caller_has_gone_is_committed_all_the_same(
     assert await pop_all(queue, batch=10) == [b"0", b"1"]
 
 
-async def test_a_broker_that_closes_finishes_what_is_under_way(held: HeldStore) -> None:
+async def test_a_broker_that_closes_finishes_what_is_under_way(held: GatedStore) -> None:
     queue = await make_broker(held).__aenter__()
     held.hold()
     pushes = [await start(queue.push("orders", drafts(1))) for _ in range(3)]
@@ -500,7 +500,7 @@ async def test_a_broker_that_closes_finishes_what_is_under_way(held: HeldStore) 
 
 
 async def test_a_woken_poll_that_is_refused_leaves_what_it_was_woken_for_to_the_next(
-    narrow: Broker, held: HeldStore, clock: ManualClock
+    narrow: Broker, held: GatedStore, clock: ManualClock
 ) -> None:
     await narrow.queues.configure("orders")
     for name, priority in (("low", 0), ("high", 1)):
@@ -524,7 +524,7 @@ async def test_a_woken_poll_that_is_refused_leaves_what_it_was_woken_for_to_the_
 
 
 async def test_partitions_are_made_together_while_others_are_being_made(
-    queue: Broker, held: HeldStore
+    queue: Broker, held: GatedStore
 ) -> None:
     held.hold_births()
     names = ["alice", *(f"p{n % 5}" for n in range(10))]
@@ -537,14 +537,14 @@ async def test_partitions_are_made_together_while_others_are_being_made(
     assert offsets == [0] * 6 + [1] * 5
 
 
-async def test_very_many_partitions_are_made_in_steps(queue: Broker, held: HeldStore) -> None:
+async def test_very_many_partitions_are_made_in_steps(queue: Broker, held: GatedStore) -> None:
     await queue.push("orders", [Draft(b"x", f"p{n}") for n in range(2 * STEP + 1)])
 
     assert held.births == [STEP, STEP, 1]
 
 
 async def test_who_goes_away_takes_no_partition_from_the_others(
-    queue: Broker, held: HeldStore
+    queue: Broker, held: GatedStore
 ) -> None:
     held.hold_births()
     first = await start(queue.push("orders", drafts(1, "alice")))
@@ -556,7 +556,7 @@ async def test_who_goes_away_takes_no_partition_from_the_others(
 
 
 @pytest.mark.usefixtures("no_collection")
-async def test_what_could_not_be_written_is_not_kept(queue: Broker, held: HeldStore) -> None:
+async def test_what_could_not_be_written_is_not_kept(queue: Broker, held: GatedStore) -> None:
     await queue.push("orders", large())
     (draft,) = large()
     before = sys.getrefcount(draft.payload)

@@ -22,7 +22,7 @@ from tests.support.broker_builders import (
     turn,
     until,
 )
-from tests.support.gated_store import HeldStore
+from tests.support.gated_store import GatedStore
 
 
 async def gone(task: asyncio.Task[object]) -> None:
@@ -305,7 +305,7 @@ async def test_cancelling_one_of_many_callers_disturbs_no_other(queue: Broker) -
 
 
 async def test_a_poll_that_is_cancelled_while_it_takes_something_else_passes_its_wake_up_on(
-    held: HeldStore, clock: ManualClock
+    held: GatedStore, clock: ManualClock
 ) -> None:
     async with make_broker(held) as queue:
         for name, priority in (("low", 0), ("high", 1)):

@@ -29,7 +29,7 @@ from tests.support.broker_builders import (
     pop_all,
     start,
 )
-from tests.support.gated_store import HeldStore
+from tests.support.gated_store import GatedStore
 
 TRACE = UUID("0198c3f0-0000-7000-8000-000000000001")
 EVERY_BYTE = bytes(range(256))
@@ -372,7 +372,7 @@ async def test_more_dead_letters_than_may_wait_for_the_store_are_replayed_in_ste
 
 
 async def test_a_replay_that_is_refused_in_the_middle_says_that_something_was_done(
-    held: HeldStore,
+    held: GatedStore,
 ) -> None:
     async with make_broker(held, limits=Limits(pending_bytes=100_000)) as queue:
         found = await give_up(queue, *drafts(200), Draft(b"x" * 50_000))
@@ -393,7 +393,7 @@ async def test_a_replay_that_is_refused_in_the_middle_says_that_something_was_do
 
 @pytest.mark.parametrize("what", ["replay_all", "delete_all"])
 async def test_of_all_dead_letters_those_that_vanish_meanwhile_are_left_out(
-    held: HeldStore, what: str
+    held: GatedStore, what: str
 ) -> None:
     async with make_broker(held) as queue:
         found = await give_up(queue, *drafts(300))

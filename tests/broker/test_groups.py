@@ -23,7 +23,7 @@ from tests.support.broker_builders import (
     pop_all,
     start,
 )
-from tests.support.gated_store import HeldStore
+from tests.support.gated_store import GatedStore
 
 A_MICROSECOND = timedelta(microseconds=1)
 
@@ -359,7 +359,7 @@ async def test_a_group_that_is_deleted_while_it_pops_can_start_again(queue: Brok
 
 
 async def test_a_pop_under_way_does_not_move_a_group_that_was_deleted_and_came_back(
-    held: HeldStore,
+    held: GatedStore,
 ) -> None:
     async with make_broker(held) as queue:
         await queue.push("orders", drafts(2))

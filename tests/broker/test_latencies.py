@@ -19,7 +19,7 @@ from tests.support.broker_builders import (
     start,
     until,
 )
-from tests.support.gated_store import HeldStore
+from tests.support.gated_store import GatedStore
 from tests.support.latency_builders import ALWAYS, MINUTE, latencies, took
 
 pytestmark = pytest.mark.one_server("a server measures what it delivered itself")
@@ -246,7 +246,7 @@ async def test_only_a_minute_that_is_over_is_kept_and_once(
 
 
 async def test_a_minute_that_could_not_be_kept_is_kept_later(
-    held: HeldStore, clock: ManualClock, caplog: pytest.LogCaptureFixture
+    held: GatedStore, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with make_broker(held) as queue:
         await queue.push("orders", drafts(1))
@@ -262,7 +262,7 @@ async def test_a_minute_that_could_not_be_kept_is_kept_later(
 
 
 async def test_a_minute_is_shown_once_while_it_is_being_kept(
-    held: HeldStore, clock: ManualClock
+    held: GatedStore, clock: ManualClock
 ) -> None:
     async with make_broker(held) as queue:
         await queue.push("orders", drafts(1))
@@ -279,7 +279,7 @@ async def test_a_minute_is_shown_once_while_it_is_being_kept(
 
 
 async def test_an_ack_that_is_under_way_at_the_end_is_kept(
-    held: HeldStore, clock: ManualClock
+    held: GatedStore, clock: ManualClock
 ) -> None:
     queue = await make_broker(held).__aenter__()
     await queue.push("orders", drafts(1))
@@ -296,7 +296,7 @@ async def test_an_ack_that_is_under_way_at_the_end_is_kept(
 
 
 async def test_a_broker_ends_although_its_latencies_cannot_be_kept(
-    held: HeldStore, caplog: pytest.LogCaptureFixture
+    held: GatedStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with make_broker(held) as queue:
         await queue.push("orders", drafts(1))

@@ -19,7 +19,7 @@ from tests.support.broker_builders import (
     pop_all,
     turn,
 )
-from tests.support.gated_store import HeldStore
+from tests.support.gated_store import GatedStore
 
 
 def done(polls: list[asyncio.Task[Delivery | None]]) -> list[bool]:
@@ -367,7 +367,7 @@ async def test_who_is_woken_and_takes_another_partition_leaves_the_first_to_the_
 
 
 async def test_who_is_woken_for_a_queue_that_has_left_its_namespace_leaves_it_to_the_next(
-    held: HeldStore, clock: ManualClock
+    held: GatedStore, clock: ManualClock
 ) -> None:
     async with make_broker(held) as queue:
         await queue.queues.configure("orders", namespace="shop", delayed_processing=10)

@@ -15,7 +15,7 @@ from tests.support.broker_builders import until
 from tests.support.sink_builders import (
     APP,
     DUPLICATE,
-    Mortals,
+    FailingStores,
     commit,
     left,
     numbers,
@@ -32,8 +32,8 @@ DECISION, STEPS = 1, 5
 
 
 @pytest.fixture(params=["memory", "rocksdb", "postgres"])
-def mortals(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Mortals:
-    return Mortals(request.param, tmp_path / "store", clock)
+def mortals(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> FailingStores:
+    return FailingStores(request.param, tmp_path / "store", clock)
 
 
 async def _is_committed(queue: Broker) -> bool:
@@ -51,7 +51,7 @@ async def stage_ten(queue: Broker, version: int = 0) -> list[Stage]:
     ]
 
 
-async def test_it_is_published_in_order_and_nothing_is_left_of_it(mortals: Mortals) -> None:
+async def test_it_is_published_in_order_and_nothing_is_left_of_it(mortals: FailingStores) -> None:
     async with mortals.run() as (queue, store):
         done = await stage_ten(queue)
         store.commits = DECISION + STEPS
@@ -66,7 +66,7 @@ async def test_it_is_published_in_order_and_nothing_is_left_of_it(mortals: Morta
 
 @pytest.mark.parametrize("commits", range(DECISION, DECISION + STEPS))
 async def test_the_same_commit_goes_on_where_the_server_died(
-    mortals: Mortals, commits: int
+    mortals: FailingStores, commits: int
 ) -> None:
     async with mortals.run() as (queue, store):
         done = await stage_ten(queue)
@@ -82,7 +82,7 @@ async def test_the_same_commit_goes_on_where_the_server_died(
 
 
 async def test_nothing_is_committed_if_the_server_died_before_it_was_decided(
-    mortals: Mortals,
+    mortals: FailingStores,
 ) -> None:
     async with mortals.run() as (queue, store):
         done = await stage_ten(queue)
@@ -99,7 +99,7 @@ async def test_nothing_is_committed_if_the_server_died_before_it_was_decided(
 
 @pytest.mark.parametrize("commits", range(1, DECISION + STEPS + 1))
 async def test_a_commit_whose_answer_was_lost_is_not_done_twice(
-    mortals: Mortals, commits: int
+    mortals: FailingStores, commits: int
 ) -> None:
     async with mortals.run() as (queue, store):
         done = await stage_ten(queue)
@@ -114,7 +114,9 @@ async def test_a_commit_whose_answer_was_lost_is_not_done_twice(
         assert await left(store) == {}
 
 
-async def test_a_small_commit_whose_answer_was_lost_is_not_done_twice(mortals: Mortals) -> None:
+async def test_a_small_commit_whose_answer_was_lost_is_not_done_twice(
+    mortals: FailingStores,
+) -> None:
     async with mortals.run() as (queue, store):
         done = await stage(queue, "s", numbers(0, 3))
         store.commits, store.loses = 1, True
@@ -129,7 +131,7 @@ async def test_a_small_commit_whose_answer_was_lost_is_not_done_twice(mortals: M
 
 
 async def test_a_later_version_comes_after_all_of_the_one_that_was_interrupted(
-    mortals: Mortals,
+    mortals: FailingStores,
 ) -> None:
     async with mortals.run() as (queue, store):
         done = await stage_ten(queue)
@@ -146,7 +148,7 @@ async def test_a_later_version_comes_after_all_of_the_one_that_was_interrupted(
 
 
 async def test_the_sweeper_goes_on_with_what_nobody_goes_on_with(
-    mortals: Mortals, clock: ManualClock
+    mortals: FailingStores, clock: ManualClock
 ) -> None:
     async with mortals.run() as (queue, store):
         done = await stage_ten(queue)
@@ -166,7 +168,7 @@ async def test_the_sweeper_goes_on_with_what_nobody_goes_on_with(
 
 
 async def test_a_store_that_is_away_does_not_end_the_sweep(
-    mortals: Mortals, clock: ManualClock, caplog: pytest.LogCaptureFixture
+    mortals: FailingStores, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with mortals.run() as (queue, store):
         done = await stage_ten(queue)
@@ -181,7 +183,7 @@ async def test_a_store_that_is_away_does_not_end_the_sweep(
 
 
 async def test_a_job_that_is_not_all_published_is_not_forgotten(
-    mortals: Mortals, clock: ManualClock
+    mortals: FailingStores, clock: ManualClock
 ) -> None:
     async with mortals.run() as (queue, store):
         done = await stage(queue, "s", numbers(0, 5), numbers(5, 10), version=None)
@@ -200,7 +202,9 @@ async def test_a_job_that_is_not_all_published_is_not_forgotten(
         assert await left(store) == {}
 
 
-async def test_a_server_that_starts_goes_on_by_itself(mortals: Mortals, clock: ManualClock) -> None:
+async def test_a_server_that_starts_goes_on_by_itself(
+    mortals: FailingStores, clock: ManualClock
+) -> None:
     async with mortals.run() as (queue, store):
         done = await stage_ten(queue)
         store.commits = DECISION + 2
@@ -216,7 +220,7 @@ async def test_a_server_that_starts_goes_on_by_itself(mortals: Mortals, clock: M
 
 
 async def test_what_is_decided_is_neither_aborted_nor_replaced_nor_swept(
-    mortals: Mortals, clock: ManualClock
+    mortals: FailingStores, clock: ManualClock
 ) -> None:
     async with mortals.run() as (queue, store):
         done = await stage_ten(queue)
@@ -234,7 +238,7 @@ async def test_what_is_decided_is_neither_aborted_nor_replaced_nor_swept(
         assert await left(store) == {}
 
 
-async def test_a_queue_that_is_gone_when_it_goes_on_is_made_again(mortals: Mortals) -> None:
+async def test_a_queue_that_is_gone_when_it_goes_on_is_made_again(mortals: FailingStores) -> None:
     async with mortals.run() as (queue, store):
         done = await stage_ten(queue)
         store.commits = DECISION + 2
@@ -248,7 +252,7 @@ async def test_a_queue_that_is_gone_when_it_goes_on_is_made_again(mortals: Morta
         assert await payloads(queue) == ALL[4:]
 
 
-async def test_a_full_queue_refuses_it_before_it_is_decided(mortals: Mortals) -> None:
+async def test_a_full_queue_refuses_it_before_it_is_decided(mortals: FailingStores) -> None:
     async with mortals.run() as (queue, _):
         await queue.queues.configure("orders", max_size=ROWS - 1)
         done = await stage_ten(queue)
@@ -260,7 +264,7 @@ async def test_a_full_queue_refuses_it_before_it_is_decided(mortals: Mortals) ->
         assert await queue.pop("orders") is None
 
 
-async def test_a_broker_that_closes_leaves_the_rest_to_the_next(mortals: Mortals) -> None:
+async def test_a_broker_that_closes_leaves_the_rest_to_the_next(mortals: FailingStores) -> None:
     async with mortals.run() as (queue, _):
         done = await stage_ten(queue)
         caller = asyncio.ensure_future(commit(queue, *done))
@@ -274,7 +278,7 @@ async def test_a_broker_that_closes_leaves_the_rest_to_the_next(mortals: Mortals
         assert await payloads(queue) == ALL
 
 
-async def test_transaction_ids_count_across_the_steps(mortals: Mortals) -> None:
+async def test_transaction_ids_count_across_the_steps(mortals: FailingStores) -> None:
     async with mortals.run() as (queue, _):
         some = rows(b"1", b"2", b"3", ids=["a", "b", "c"])
         more = rows(b"4", b"5", b"6", ids=["b", "d", "a"])

@@ -11,7 +11,7 @@ from skep.testing.clock import ManualClock
 from tests.support.sink_builders import (
     APP,
     DUPLICATE,
-    Mortals,
+    FailingStores,
     commit,
     left,
     payloads,
@@ -31,8 +31,8 @@ IDS = rows(*ALL, ids=NAMES)
 
 
 @pytest.fixture(params=["memory", "rocksdb", "postgres"])
-def mortals(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Mortals:
-    return Mortals(request.param, tmp_path / "store", clock)
+def mortals(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> FailingStores:
+    return FailingStores(request.param, tmp_path / "store", clock)
 
 
 async def everything(queue: Broker) -> list[bytes]:
@@ -46,7 +46,7 @@ async def everything(queue: Broker) -> list[bytes]:
 
 @pytest.mark.parametrize("chunk", [PARTITIONS, QUEUES], ids=["partitions", "queues"])
 async def test_a_commit_appends_to_a_limited_number_of_partitions(
-    mortals: Mortals, chunk: StagedRows
+    mortals: FailingStores, chunk: StagedRows
 ) -> None:
     async with mortals.run(LIMITS) as (queue, store):
         done = await stage(queue, "s", chunk)
@@ -58,7 +58,7 @@ async def test_a_commit_appends_to_a_limited_number_of_partitions(
         assert await left(store) == {}
 
 
-async def test_a_commit_appends_a_limited_number_of_transaction_ids(mortals: Mortals) -> None:
+async def test_a_commit_appends_a_limited_number_of_transaction_ids(mortals: FailingStores) -> None:
     async with mortals.run(LIMITS) as (queue, store):
         done = await stage(queue, "s", IDS)
 
@@ -69,7 +69,9 @@ async def test_a_commit_appends_a_limited_number_of_transaction_ids(mortals: Mor
         assert await left(store) == {}
 
 
-async def test_parts_that_are_few_enough_are_published_in_one_commit(mortals: Mortals) -> None:
+async def test_parts_that_are_few_enough_are_published_in_one_commit(
+    mortals: FailingStores,
+) -> None:
     async with mortals.run(LIMITS) as (queue, store):
         done = await stage(queue, "s", rows(*ALL[:8], partitions=NAMES[:8]))
 
@@ -81,7 +83,7 @@ async def test_parts_that_are_few_enough_are_published_in_one_commit(mortals: Mo
 @pytest.mark.parametrize("chunk", [PARTITIONS, QUEUES, IDS], ids=["partitions", "queues", "ids"])
 @pytest.mark.parametrize("commits", [1, 3])
 async def test_each_part_is_published_once_if_the_server_dies_between_them(
-    mortals: Mortals, commits: int, chunk: StagedRows
+    mortals: FailingStores, commits: int, chunk: StagedRows
 ) -> None:
     async with mortals.run(LIMITS) as (queue, store):
         done = await stage(queue, "s", chunk)
@@ -96,7 +98,7 @@ async def test_each_part_is_published_once_if_the_server_dies_between_them(
         assert await left(store) == {}
 
 
-async def test_a_chunk_in_parts_is_replaced_and_dropped_whole(mortals: Mortals) -> None:
+async def test_a_chunk_in_parts_is_replaced_and_dropped_whole(mortals: FailingStores) -> None:
     async with mortals.run(LIMITS) as (queue, store):
         await stage(queue, "s", PARTITIONS)
         done = await stage(queue, "s", PARTITIONS)
@@ -107,7 +109,7 @@ async def test_a_chunk_in_parts_is_replaced_and_dropped_whole(mortals: Mortals) 
         assert await left(store) == {}
 
 
-async def test_the_same_rows_in_parts_are_a_repetition(mortals: Mortals) -> None:
+async def test_the_same_rows_in_parts_are_a_repetition(mortals: FailingStores) -> None:
     async with mortals.run(LIMITS) as (queue, _):
         await commit(queue, await stage(queue, "s", PARTITIONS))
         halves = (

@@ -14,7 +14,7 @@ from skep.store.clock import Clock
 from skep.store.memory import MemoryStore
 from skep.testing.clock import ManualClock
 from tests.support.broker_builders import drafts, finish, make_broker, start
-from tests.support.gated_store import HeldStore
+from tests.support.gated_store import GatedStore
 from tests.support.sink_builders import (
     APP,
     DUPLICATE,
@@ -75,7 +75,7 @@ def store(clock: ManualClock) -> Interrupted:
 
 @pytest.mark.parametrize("count", [2, 6])
 async def test_a_chunk_that_is_replaced_while_it_is_committed_is_published_as_it_is_then(
-    held: HeldStore, count: int
+    held: GatedStore, count: int
 ) -> None:
     async with make_broker(held, limits=IN_STEPS) as queue:
         done = await stage(queue, "s", numbers(0, count))
@@ -227,7 +227,7 @@ async def test_who_is_always_too_late_is_told_to_try_again(store: Interrupted) -
         assert await commit(queue, large, version=1, app="b") == DUPLICATE
 
 
-async def test_of_what_is_aborted_a_chunk_stays_that_was_staged_again(held: HeldStore) -> None:
+async def test_of_what_is_aborted_a_chunk_stays_that_was_staged_again(held: GatedStore) -> None:
     async with make_broker(held) as queue:
         done = await stage(queue, "s", numbers(0, 2), numbers(2, 4))
         held.hold()

@@ -37,7 +37,7 @@ from tests.support.broker_builders import (
     start,
     until,
 )
-from tests.support.gated_store import HeldStore
+from tests.support.gated_store import GatedStore
 
 EVERY_OPTION: dict[str, Any] = {
     "lease_time": 7,
@@ -445,7 +445,7 @@ async def test_the_first_pop_of_a_group_from_a_queue_that_is_being_deleted_finds
 
 
 async def test_deleted_queues_do_not_stay_in_memory_because_leases_were_out(
-    held: HeldStore,
+    held: GatedStore,
 ) -> None:
     async with make_broker(held) as queue:
         for n in range(300):

@@ -8,8 +8,8 @@ import pytest
 from skep import Broker, Draft, Push
 from skep.errors import OutcomeUnknown, QueueFull
 from skep.testing.clock import ManualClock
-from tests.support.broker_builders import drafts, make_broker, pop, pop_all, start, turn
-from tests.support.gated_store import HeldStore
+from tests.support.broker_builders import drafts, make_broker, pop, pop_all, start, turn, until
+from tests.support.gated_store import GatedStore
 
 
 async def depth(queue: Broker) -> int:
@@ -251,12 +251,12 @@ async def test_what_is_acknowledged_beyond_the_start_does_not_count_after_retent
 
 
 @pytest.fixture
-def held(clock: ManualClock) -> HeldStore:
-    return HeldStore(clock=clock)
+def held(clock: ManualClock) -> GatedStore:
+    return GatedStore(clock=clock)
 
 
 @pytest.fixture
-async def slow(held: HeldStore) -> AsyncIterator[Broker]:
+async def slow(held: GatedStore) -> AsyncIterator[Broker]:
     """A broker over a store that the test holds back."""
     async with make_broker(held) as broker:
         yield broker
@@ -264,7 +264,7 @@ async def slow(held: HeldStore) -> AsyncIterator[Broker]:
 
 
 async def test_of_two_pushes_under_way_the_second_finds_the_queue_full(
-    slow: Broker, held: HeldStore
+    slow: Broker, held: GatedStore
 ) -> None:
     await slow.queues.configure("orders", max_size=3)
     held.hold()
@@ -279,7 +279,7 @@ async def test_of_two_pushes_under_way_the_second_finds_the_queue_full(
     assert refused.value.depth == 2
 
 
-async def test_a_push_that_failed_gives_its_room_back(slow: Broker, held: HeldStore) -> None:
+async def test_a_push_that_failed_gives_its_room_back(slow: Broker, held: GatedStore) -> None:
     await slow.queues.configure("orders", max_size=2)
     held.fail_next()
     with pytest.raises(OutcomeUnknown):
@@ -291,11 +291,12 @@ async def test_a_push_that_failed_gives_its_room_back(slow: Broker, held: HeldSt
 
 
 async def test_a_push_whose_caller_has_gone_holds_its_room_until_it_is_committed(
-    slow: Broker, held: HeldStore
+    slow: Broker, held: GatedStore
 ) -> None:
     await slow.queues.configure("orders", max_size=2)
     held.hold()
     gone = await start(slow.push("orders", drafts(2)))
+    await until(held.is_committing)
     gone.cancel()
     await turn()
 
@@ -308,7 +309,7 @@ async def test_a_push_whose_caller_has_gone_holds_its_room_until_it_is_committed
 
 
 async def test_a_push_is_not_counted_twice_when_it_is_just_committed(
-    slow: Broker, held: HeldStore
+    slow: Broker, held: GatedStore
 ) -> None:
     await slow.queues.configure("orders", max_size=2)
     await slow.push("orders", drafts(1))

@@ -377,7 +377,7 @@ async def test_a_lease_can_still_be_acked_after_the_clock_went_back(
 
 
 @frozen
-async def test_an_ack_is_late_after_the_lease_in_the_clock_that_went_back(
+async def test_an_ack_after_lease_expiry_is_rejected_although_the_clock_was_set_back(
     server: Restarts, clock: ManualClock
 ) -> None:
     async with server.run() as queue:

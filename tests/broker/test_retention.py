@@ -28,7 +28,7 @@ from tests.support.broker_builders import (
     pop_all,
     start,
 )
-from tests.support.gated_store import HeldStore
+from tests.support.gated_store import GatedStore
 from tests.support.postgres_databases import databases
 
 MINUTE = 60
@@ -461,7 +461,7 @@ async def test_a_reader_of_a_queue_that_was_made_anew_holds_nothing_of_the_new_o
 
 
 async def test_a_rule_that_is_made_during_a_sweep_does_not_pass_over_readers(
-    held: HeldStore, clock: ManualClock
+    held: GatedStore, clock: ManualClock
 ) -> None:
     async with make_broker(held) as queue:
         await queue.queues.configure("orders", max_wait_time_seconds=MINUTE)

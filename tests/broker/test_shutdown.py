@@ -18,7 +18,7 @@ from tests.support.broker_builders import (
     pop,
     start,
 )
-from tests.support.gated_store import HeldStore
+from tests.support.gated_store import GatedStore
 
 pytestmark = pytest.mark.one_server("what closes is one server")
 
@@ -172,7 +172,7 @@ async def test_a_broker_may_be_closed_twice(queue: Broker) -> None:
 
 
 async def test_a_poll_that_comes_back_from_the_store_when_the_broker_closes_does_not_wait_again(
-    held: HeldStore,
+    held: GatedStore,
 ) -> None:
     queue = make_broker(held)
     await queue.push("orders", drafts(1))

@@ -37,7 +37,7 @@ from tests.support.broker_builders import (
     start,
 )
 from tests.support.executed_lines import lines_of
-from tests.support.gated_store import HeldStore
+from tests.support.gated_store import GatedStore
 
 DAY = 86_400
 
@@ -494,7 +494,7 @@ async def test_a_repetition_that_shows_at_the_commit_gets_the_ids_of_the_first_t
 
 
 async def test_a_repetition_after_a_call_that_was_cancelled_gets_its_answer(
-    held: HeldStore,
+    held: GatedStore,
 ) -> None:
     async with make_broker(held) as queue:
         await queue.push("orders", drafts(1))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.faults.postgres_cluster import Cluster
-from tests.support.faults.server_under_traffic import Scene, staged
+from tests.support.faults.server_under_traffic import ServerUnderTraffic, server_under_traffic
 from tests.support.faults.tcp_proxy import Wire
 
 
@@ -17,8 +17,8 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-async def scene(cluster: Cluster, tmp_path: Path) -> AsyncIterator[Scene]:
-    async with staged(cluster, tmp_path) as scene:
+async def scene(cluster: Cluster, tmp_path: Path) -> AsyncIterator[ServerUnderTraffic]:
+    async with server_under_traffic(cluster, tmp_path) as scene:
         yield scene
 
 
@@ -29,7 +29,7 @@ async def wire(cluster: Cluster) -> AsyncIterator[Wire]:
 
 
 @pytest.fixture
-async def wired(cluster: Cluster, wire: Wire, tmp_path: Path) -> AsyncIterator[Scene]:
+async def wired(cluster: Cluster, wire: Wire, tmp_path: Path) -> AsyncIterator[ServerUnderTraffic]:
     """The same with a network in between that does as it is told."""
-    async with staged(cluster, tmp_path, port=wire.port) as scene:
+    async with server_under_traffic(cluster, tmp_path, port=wire.port) as scene:
         yield scene

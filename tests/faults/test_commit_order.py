@@ -11,7 +11,7 @@ import skep
 from tests.support.faults.history import Recorder, read
 from tests.support.faults.history_checker import check
 from tests.support.faults.recording_clients import Consumer, Producer, Queue, audit
-from tests.support.faults.store_servers import clients_of, served
+from tests.support.faults.store_servers import clients_of, start_servers
 from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.xdist_group("killed")
@@ -28,7 +28,7 @@ def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[Ser
     if request.param == "embedded":
         yield []
         return
-    with served("postgres", tmp_path) as servers:
+    with start_servers("postgres", tmp_path) as servers:
         yield servers
 
 

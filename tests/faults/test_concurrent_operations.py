@@ -171,7 +171,7 @@ def where(kind: str, path: Path) -> str | Path:
 
 
 @pytest.mark.parametrize(("kind", "rounds"), [("memory", 60), ("rocksdb", 15)])
-async def test_whatever_happens_at_once_ends_and_leaves_counters_that_agree(
+async def test_concurrent_operations_end_and_leave_consistent_counters(
     kind: str, rounds: int, tmp_path: Path
 ) -> None:
     for number in range(ROUNDS or rounds):

@@ -10,7 +10,7 @@ import pytest
 
 from skep import AsyncClient
 from tests.support.faults.postgres_cluster import MAX_CONNECTIONS, OPERATOR
-from tests.support.faults.server_under_traffic import Scene
+from tests.support.faults.server_under_traffic import ServerUnderTraffic
 
 pytestmark = pytest.mark.xdist_group("killed")
 
@@ -26,7 +26,7 @@ SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
 
 
 @asynccontextmanager
-async def few_connections(scene: Scene) -> AsyncIterator[None]:
+async def few_connections(scene: ServerUnderTraffic) -> AsyncIterator[None]:
     """Others hold all connections but a few, and the server has to begin anew."""
     async with AsyncExitStack() as stack:
         sql = await stack.enter_async_context(scene.operator())
@@ -57,7 +57,7 @@ async def poll(url: str, seconds: float) -> list[object]:
         return await asyncio.gather(*[client.pop(QUIET, wait=seconds) for _ in range(POLLS)])
 
 
-async def test_three_connections_are_enough_to_go_on(scene: Scene) -> None:
+async def test_three_connections_are_enough_to_go_on(scene: ServerUnderTraffic) -> None:
     await make_quiet(scene.server.url)
     async with few_connections(scene):
         await scene.traffic.until_done(2)
@@ -67,7 +67,7 @@ async def test_three_connections_are_enough_to_go_on(scene: Scene) -> None:
     await scene.finish()
 
 
-async def test_a_locked_table_is_a_refusal_and_not_a_hang(scene: Scene) -> None:
+async def test_a_locked_table_is_a_refusal_and_not_a_hang(scene: ServerUnderTraffic) -> None:
     await make_quiet(scene.server.url)
     async with scene.operator() as sql, sql.transaction():
         await sql.execute("LOCK TABLE queen.segment IN ACCESS EXCLUSIVE MODE")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.faults.postgres_cluster import Cluster
-from tests.support.faults.server_under_traffic import staged
+from tests.support.faults.server_under_traffic import server_under_traffic
 from tests.support.skewed_database_clock import SKEW, set_clock
 
 pytestmark = pytest.mark.xdist_group("killed")
@@ -20,7 +20,7 @@ async def test_clocks_that_are_set_change_no_order(cluster: Cluster, tmp_path: P
     shift = tmp_path / "shift"
     shift.write_text("0")
     own = {"SHIFT": str(shift), "PYTHONPATH": f"{SHIFTED}:{os.environ.get('PYTHONPATH', '')}"}
-    async with staged(cluster, tmp_path, prepare=SKEW, environment=own) as scene:
+    async with server_under_traffic(cluster, tmp_path, prepare=SKEW, environment=own) as scene:
         for hours in JUMPS:
             shift.write_text(str(hours * 3600))
             await scene.traffic.until_done(1)

@@ -8,7 +8,7 @@ from skep import AsyncClient, Draft
 from skep.client.retry import Retry
 from skep.errors import Unavailable
 from tests.support.faults.postgres_cluster import Mode
-from tests.support.faults.server_under_traffic import KILLS, OUTAGES, Scene
+from tests.support.faults.server_under_traffic import KILLS, OUTAGES, ServerUnderTraffic
 
 pytestmark = pytest.mark.xdist_group("killed")
 
@@ -21,7 +21,7 @@ MEMORY_TO_SPARE = 64 * MB
 FILES_TO_SPARE = 10
 
 
-async def end_connections(scene: Scene, rounds: int) -> None:
+async def end_connections(scene: ServerUnderTraffic, rounds: int) -> None:
     async with scene.operator() as sql:
         for _ in range(rounds):
             if backends := await scene.backends():
@@ -29,7 +29,7 @@ async def end_connections(scene: Scene, rounds: int) -> None:
             await asyncio.sleep(scene.random.uniform(0.02, 0.1))
 
 
-async def test_connections_that_die_take_nothing_with_them(scene: Scene) -> None:
+async def test_connections_that_die_take_nothing_with_them(scene: ServerUnderTraffic) -> None:
     await end_connections(scene, rounds=10 * KILLS)
     await scene.traffic.recover()
 
@@ -53,7 +53,9 @@ async def crowd(url: str) -> list[BaseException | object]:
         return await asyncio.gather(*pushes, return_exceptions=True)
 
 
-async def test_a_database_that_is_killed_is_missed_and_then_used_again(scene: Scene) -> None:
+async def test_a_database_that_is_killed_is_missed_and_then_used_again(
+    scene: ServerUnderTraffic,
+) -> None:
     for _ in range(KILLS):
         await asyncio.to_thread(scene.cluster.kill)
         await scene.until_refused(5)
@@ -71,7 +73,7 @@ async def test_a_database_that_is_killed_is_missed_and_then_used_again(scene: Sc
     await scene.finish()
 
 
-async def assert_that_nothing_piles_up(scene: Scene, seconds: float) -> None:
+async def assert_that_nothing_piles_up(scene: ServerUnderTraffic, seconds: float) -> None:
     await scene.until_refused()
     held: list[int] = []
     for _ in range(CROWDS):

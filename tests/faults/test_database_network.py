@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.faults.postgres_cluster import Cluster
-from tests.support.faults.server_under_traffic import KILLS, OUTAGES, Scene, staged
+from tests.support.faults.server_under_traffic import (
+    KILLS,
+    OUTAGES,
+    ServerUnderTraffic,
+    server_under_traffic,
+)
 from tests.support.faults.tcp_proxy import CHUNK, Wire
 
 pytestmark = pytest.mark.xdist_group("killed")
@@ -22,7 +27,9 @@ PATIENT_SECONDS = 30
 async def test_a_slow_network_only_makes_it_slow(
     cluster: Cluster, wire: Wire, tmp_path: Path
 ) -> None:
-    async with staged(cluster, tmp_path, port=wire.port, lease_seconds=PATIENT_SECONDS) as scene:
+    async with server_under_traffic(
+        cluster, tmp_path, port=wire.port, lease_seconds=PATIENT_SECONDS
+    ) as scene:
         for way in wire.ways:
             way.delay = LATENCY / 2
         await scene.traffic.until_done(1, "settle")
@@ -37,7 +44,7 @@ async def test_a_slow_network_only_makes_it_slow(
 
 
 async def test_torn_and_deaf_connections_and_lost_commits_lose_and_double_nothing(
-    wired: Scene, wire: Wire
+    wired: ServerUnderTraffic, wire: Wire
 ) -> None:
     for _ in range(10 * KILLS):
         wire.reset_one(wired.random)
@@ -56,7 +63,7 @@ async def test_torn_and_deaf_connections_and_lost_commits_lose_and_double_nothin
 
 
 async def test_silence_is_noticed_and_the_server_goes_on_by_itself(
-    wired: Scene, wire: Wire
+    wired: ServerUnderTraffic, wire: Wire
 ) -> None:
     began = time.monotonic()
     wire.silence()

@@ -29,7 +29,7 @@ from tests.support.faults.recording_clients import (
     Producer,
     audit,
 )
-from tests.support.faults.store_servers import KINDS, clients_of, served
+from tests.support.faults.store_servers import KINDS, clients_of, start_servers
 from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.xdist_group("killed")
@@ -43,7 +43,7 @@ GROUP = "g"
 
 @pytest.fixture(params=KINDS)
 def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[ServerProcess]]:
-    with served(request.param, tmp_path) as servers:
+    with start_servers(request.param, tmp_path) as servers:
         yield servers
 
 

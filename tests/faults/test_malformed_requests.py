@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.server_process import ServerProcess
 
-pytestmark = pytest.mark.xdist_group("tricks")
+pytestmark = pytest.mark.xdist_group("malformed")
 
 BODY = b'{"items":[{"queue":"q","payload":1}]}'
 PUSH = b"POST /api/v1/push HTTP/1.1\r\nHost: localhost\r\n"
@@ -74,7 +74,7 @@ def close(data: bytes) -> bytes:
     ],
     ids=range(20),
 )
-async def test_a_trick_gets_a_refusal_and_no_more(server: ServerProcess, data: bytes) -> None:
+async def test_a_malformed_request_is_rejected(server: ServerProcess, data: bytes) -> None:
     answer = await send(server, close(data))
 
     assert 400 <= status(answer) < 500, answer[:300]
@@ -90,7 +90,7 @@ async def test_a_body_in_chunks_is_a_body(server: ServerProcess) -> None:
     assert status(answer) == 201
 
 
-async def test_requests_one_behind_the_other_are_answered_in_order(server: ServerProcess) -> None:
+async def test_pipelined_requests_are_answered_in_order(server: ServerProcess) -> None:
     push = PUSH + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
     last = b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 

@@ -1,4 +1,4 @@
-"""Many who wait, some who go, and some who never finish what they send."""
+"""Many long polls, clients that disconnect, and requests that are never finished."""
 
 import asyncio
 import os
@@ -80,7 +80,7 @@ def megabytes(server: ServerProcess) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-async def test_one_message_wakes_one_of_a_crowd(server: ServerProcess) -> None:
+async def test_one_message_wakes_one_of_many_long_polls(server: ServerProcess) -> None:
     waiters = await crowd(server, CROWD)
 
     answered = await answered_by(server, waiters, 1)
@@ -93,7 +93,7 @@ async def test_one_message_wakes_one_of_a_crowd(server: ServerProcess) -> None:
         waiter.leave()
 
 
-async def test_memory_comes_back_when_half_a_crowd_has_gone(server: ServerProcess) -> None:
+async def test_memory_is_freed_when_half_of_the_clients_disconnect(server: ServerProcess) -> None:
     before = megabytes(server)
     waiters = await crowd(server, CROWD)
     taken = megabytes(server) - before
@@ -109,7 +109,9 @@ async def test_memory_comes_back_when_half_a_crowd_has_gone(server: ServerProces
         waiter.leave()
 
 
-async def test_who_has_gone_gets_nothing_and_keeps_nothing(server: ServerProcess) -> None:
+async def test_a_disconnected_client_gets_no_message_and_holds_no_lease(
+    server: ServerProcess,
+) -> None:
     half = CROWD // 2
     waiters = await crowd(server, CROWD)
     before = megabytes(server)
@@ -137,7 +139,9 @@ async def test_who_has_gone_gets_nothing_and_keeps_nothing(server: ServerProcess
     ],
     ids=["nothing", "half a header", "half a body"],
 )
-async def test_who_does_not_finish_is_cut_off(server: ServerProcess, beginning: bytes) -> None:
+async def test_a_request_that_is_never_finished_is_closed(
+    server: ServerProcess, beginning: bytes
+) -> None:
     reader, writer = await connect(server)
     writer.write(beginning)
     await writer.drain()
@@ -167,7 +171,7 @@ async def test_a_body_that_is_too_large_is_refused(server: ServerProcess) -> Non
     assert declared.status_code == 413
 
 
-async def test_what_is_not_http_is_refused(server: ServerProcess) -> None:
+async def test_bytes_that_are_not_http_are_rejected(server: ServerProcess) -> None:
     reader, writer = await connect(server)
     writer.write(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")
 
@@ -178,7 +182,7 @@ async def test_what_is_not_http_is_refused(server: ServerProcess) -> None:
     writer.close()
 
 
-async def test_a_stop_answers_who_waits_and_ends_in_order(server: ServerProcess) -> None:
+async def test_a_shutdown_answers_long_polls_and_exits_cleanly(server: ServerProcess) -> None:
     waiters = await crowd(server, 100)
     await push(server, 1)
 

@@ -15,7 +15,7 @@ import pytest
 from skep import Ack, AsyncClient, Delivery, Draft, Push
 from skep.errors import SkepError
 from tests.support.faults.persistent_producers import PATIENT, Load, everything
-from tests.support.faults.store_servers import KINDS, clients_of, served
+from tests.support.faults.store_servers import KINDS, clients_of, start_servers
 from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.xdist_group("killed")
@@ -30,7 +30,7 @@ LEASE_SECONDS = 600
 
 @pytest.fixture(params=[*KINDS, "workers"])
 def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[ServerProcess]]:
-    with served(request.param, tmp_path) as servers:
+    with start_servers(request.param, tmp_path) as servers:
         yield servers
 
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from skep.model.address import message_id
 from tests.fuzz.operation import Fault, Operation, Plain, Skipped, World, plain_receipts
-from tests.fuzz.stores_under_test import Place, Seat
+from tests.fuzz.stores_under_test import Seat, StoreUnderTest
 
 PATIENCE = 5.0
 """Seconds of real time after which something will never happen."""
@@ -264,7 +264,7 @@ class Wait(Fault):
     def draw(cls, random: Random, world: World) -> Self:
         return cls(random.choice([0.5, 1, 1.3, 5, 11, 31, 61, 301, 1000]))
 
-    def strike(self, place: Place, server: int) -> None:
+    def strike(self, place: StoreUnderTest, server: int) -> None:
         place.clock.advance(self.seconds)
 
 
@@ -281,7 +281,7 @@ class Restart(Fault):
     def draw(cls, random: Random, world: World) -> Self:
         return cls(random.random() < 0.7)
 
-    def strike(self, place: Place, server: int) -> None:
+    def strike(self, place: StoreUnderTest, server: int) -> None:
         place.restart(server, crash=self.crash)
 
 

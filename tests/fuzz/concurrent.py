@@ -14,9 +14,9 @@ from random import Random
 from skep import AsyncClient
 from skep.client.retry import Retry
 from tests.fuzz.actors import COPIER, SEEKER, Actors
-from tests.fuzz.fault_injector import Breaking
+from tests.fuzz.fault_injector import FaultInjector
 from tests.fuzz.load_options import LoadOptions
-from tests.fuzz.verifying_client import Alone
+from tests.fuzz.verifying_client import VerifyingClient
 from tests.support.faults.history import Invocation, Recorder, Return, read
 from tests.support.faults.history_checker import check
 from tests.support.faults.persistent_producers import PATIENT
@@ -90,7 +90,7 @@ class _Stage:
                 for server in servers
             ]
             await self._configure(patient[0])
-            breaking = Breaking(
+            breaking = FaultInjector(
                 servers,
                 cluster() if database else None,
                 database,
@@ -114,14 +114,14 @@ class _Stage:
             )
 
     async def _load(
-        self, queue: Hopping, patient: Sequence[AsyncClient], breaking: Breaking
+        self, queue: Hopping, patient: Sequence[AsyncClient], breaking: FaultInjector
     ) -> None:
         """Work under faults; then without them until nothing is left."""
         actors = Actors(queue, self._recorder, self._options, self._seed)
         consumers = _tasks(actors.consumers())
         others = actors.producers()
         if self._options.alone:
-            alone = Alone(queue, self._recorder, Random(f"{self._seed}-alone"))
+            alone = VerifyingClient(queue, self._recorder, Random(f"{self._seed}-alone"))
             others.append(alone.run(lambda: not actors.producing))
         producers = _tasks(others)
         try:
@@ -140,7 +140,7 @@ class _Stage:
             if isinstance(each, Exception):
                 raise each
 
-    async def _break(self, breaking: Breaking) -> None:
+    async def _break(self, breaking: FaultInjector) -> None:
         pause = self._options.seconds / (len(self._options.faults) + 1)
         await asyncio.sleep(pause)
         for fault in self._options.faults:

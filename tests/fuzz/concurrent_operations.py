@@ -28,7 +28,7 @@ async def at_once(operations: Sequence[Operation], seat: Seat) -> list[Plain]:
 
 
 @dataclass(frozen=True)
-class Together(Operation):
+class ConcurrentOperations(Operation):
     operations: tuple[Operation, ...]
 
     async def apply(self, seat: Seat) -> Any:
@@ -39,7 +39,7 @@ class Together(Operation):
 
 
 @dataclass(frozen=True)
-class AckEach(Together):
+class AckEach(ConcurrentOperations):
     """Every message of a delivery alone, perhaps while another message is given up.
 
     Where one of them was settled before, the order matters: so it is a fresh one.
@@ -83,7 +83,7 @@ def _without_release(answer: Plain) -> Plain:
 
 
 @dataclass(frozen=True)
-class ClearTwice(Together):
+class ClearTwice(ConcurrentOperations):
     kind = "clear-twice"
     weight = 1
 
@@ -98,7 +98,7 @@ class ClearTwice(Together):
 
 
 @dataclass(frozen=True)
-class PopTwice(Together):
+class PopTwice(ConcurrentOperations):
     """Two consumers of a group ask for the same partition: one gets it."""
 
     kind = "pop-twice"
@@ -117,7 +117,7 @@ class PopTwice(Together):
 
 
 @dataclass(frozen=True)
-class PushEverywhere(Together):
+class PushEverywhere(ConcurrentOperations):
     """A push to each partition, unless the queue may be full: then who comes last is refused."""
 
     kind = "push-everywhere"
@@ -140,7 +140,7 @@ class PushEverywhere(Together):
 
 
 @dataclass(frozen=True)
-class TransactTwice(Together):
+class TransactTwice(ConcurrentOperations):
     """The same transaction with the same key: one does it, the other gets its answer."""
 
     kind = "transact-twice"

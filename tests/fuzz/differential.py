@@ -13,10 +13,10 @@ from tests.fuzz import (
     message_operations as messages,
     store_content as looking,
 )
-from tests.fuzz.invariants import Judge
+from tests.fuzz.invariants import InvariantChecker
 from tests.fuzz.operation import Fault, Operation, Plain, Step, World, outcome
 from tests.fuzz.round_options import Options
-from tests.fuzz.stores_under_test import Place, Seat, places
+from tests.fuzz.stores_under_test import Seat, StoreUnderTest, places
 
 OPERATIONS: tuple[type[Operation], ...] = (
     *messages.OPERATIONS,
@@ -91,10 +91,10 @@ PARTED = Difference("", "the stores have parted ways without a fault", 0)
 
 
 class _Runner:
-    def __init__(self, all_places: Sequence[Place], options: Options) -> None:
+    def __init__(self, all_places: Sequence[StoreUnderTest], options: Options) -> None:
         self._places = all_places
         self._options = options
-        self._judges = [Judge(place.name) for place in all_places]
+        self._judges = [InvariantChecker(place.name) for place in all_places]
         self._taken = 0
         self.requests = 0
 
@@ -132,7 +132,7 @@ class _Runner:
         return None
 
     def _compare(
-        self, place: Place, server: int, expected: dict[str, Plain], how: str
+        self, place: StoreUnderTest, server: int, expected: dict[str, Plain], how: str
     ) -> Difference | None:
         actual = self._content(place, server)
         for aspect, value in expected.items():
@@ -142,12 +142,12 @@ class _Runner:
                 return self._difference(rule, f"{where}:\n{_apart(value, actual[aspect])}")
         return None
 
-    def _content(self, place: Place, server: int) -> dict[str, Plain]:
+    def _content(self, place: StoreUnderTest, server: int) -> dict[str, Plain]:
         seat = Seat(place, server)
         place.run(_hear(seat))
         return place.run(looking.content(seat, self._options.queues))
 
-    def _ask(self, place: Place, step: Step) -> Plain:
+    def _ask(self, place: StoreUnderTest, step: Step) -> Plain:
         self.requests += 1
         return place.run(self._outcome(Seat(place, step.server), step.operation))
 

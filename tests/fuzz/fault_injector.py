@@ -16,7 +16,7 @@ SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 PAUSE_SECONDS = 1.0
 
 
-class Breaking:
+class FaultInjector:
     """Breaks something, and puts it right again before it returns."""
 
     def __init__(

@@ -26,7 +26,7 @@ class Lease(NamedTuple):
 
 
 @dataclass
-class Judge:
+class InvariantChecker:
     """Listens to the answers of one store."""
 
     store: str

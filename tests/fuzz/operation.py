@@ -12,7 +12,7 @@ from skep.errors import SkepError
 from skep.model.message import Receipt
 from skep.model.operation import Status
 from tests.fuzz.round_options import Options
-from tests.fuzz.stores_under_test import Place, Seat
+from tests.fuzz.stores_under_test import Seat, StoreUnderTest
 
 _RANDOM = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 """An id that was given to a message which was kept aside during maintenance."""
@@ -134,7 +134,7 @@ class Fault(Operation):
         raise AssertionError("a fault is no request")
 
     @abstractmethod
-    def strike(self, place: Place, server: int) -> None: ...
+    def strike(self, place: StoreUnderTest, server: int) -> None: ...
 
 
 class Step(NamedTuple):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tests.fuzz.concurrent_operations import Together
+from tests.fuzz.concurrent_operations import ConcurrentOperations
 from tests.fuzz.operation import Step
 
 SECONDS = 60.0
@@ -49,7 +49,7 @@ def _halves(step: Step) -> list[Step]:
     found: list[Step] = []
     for name in ("drafts", "operations"):
         parts: tuple[Any, ...] = getattr(step.operation, name, ())
-        least = 2 if isinstance(step.operation, Together) else 1
+        least = 2 if isinstance(step.operation, ConcurrentOperations) else 1
         sizes = sorted({least, 3, len(parts) // 2})
         found += [
             Step(replace(step.operation, **{name: parts[:size]}), step.server)  # type: ignore[type-var]

@@ -16,8 +16,8 @@ from skep.http.routes import all_routes
 from skep.store.memory import MemoryStore
 from skep.store.protocol import Store
 from tests.fuzz.round_options import Options
-from tests.machine.broker_driver import Subject
-from tests.machine.postgres_rules import MortalStore
+from tests.machine.broker_driver import BrokerDriver
+from tests.machine.postgres_rules import LossyPostgresStore
 from tests.support.faults.traffic import PlainClient
 from tests.support.postgres_databases import databases
 
@@ -43,7 +43,7 @@ class Server:
 class Seat:
     """Where an operation is applied: the servers of one store, and which of them is asked."""
 
-    place: "Place"
+    place: "StoreUnderTest"
     number: int
 
     @property
@@ -69,7 +69,7 @@ class Book:
     deliveries: dict[str, Delivery] = field(default_factory=dict)
 
 
-class Place(Subject):
+class StoreUnderTest(BrokerDriver):
     """One store with one server; what a server forgets in a crash it reads again."""
 
     name = ""
@@ -99,7 +99,7 @@ class Place(Subject):
         )
 
 
-class MemoryPlace(Place):
+class MemoryUnderTest(StoreUnderTest):
     """The reference. The store outlives its server."""
 
     name = "memory"
@@ -117,14 +117,14 @@ class MemoryPlace(Place):
         return self._store
 
 
-class RocksPlace(Place):
+class RocksUnderTest(StoreUnderTest):
     name = "rocksdb"
 
     def __init__(self, options: Options) -> None:
         super().__init__(options, on_disk=True)
 
 
-class PostgresPlace(Place):
+class PostgresUnderTest(StoreUnderTest):
     """One database with several servers."""
 
     name = "postgres"
@@ -139,7 +139,7 @@ class PostgresPlace(Place):
         abandoned = self.servers[index].broker
         if crash:
             store = abandoned._store
-            assert isinstance(store, MortalStore)
+            assert isinstance(store, LossyPostgresStore)
             store.die()
         self.run(abandoned.close())
         self.servers[index] = self._start()
@@ -154,16 +154,16 @@ class PostgresPlace(Place):
         return _serve(self._open())
 
     def _open_store(self) -> Store:
-        return MortalStore(self._url, clock=self.clock)
+        return LossyPostgresStore(self._url, clock=self.clock)
 
 
 @contextmanager
-def places(options: Options) -> Iterator[list[Place]]:
+def places(options: Options) -> Iterator[list[StoreUnderTest]]:
     """Memory, which is the reference, RocksDB, and PostgreSQL with several servers."""
     with ExitStack() as stack:
-        found: list[Place] = []
-        for make in (MemoryPlace, RocksPlace, PostgresPlace):
-            place: Place = make(options)
+        found: list[StoreUnderTest] = []
+        for make in (MemoryUnderTest, RocksUnderTest, PostgresUnderTest):
+            place: StoreUnderTest = make(options)
             stack.callback(place.close)
             found.append(place)
         yield found

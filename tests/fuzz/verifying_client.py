@@ -26,7 +26,7 @@ class Abandoned(Exception):
     """Nobody knows what became of the last request: the queue is left as it is."""
 
 
-class Alone:
+class VerifyingClient:
     def __init__(self, queue: Hopping, recorder: Recorder, random: Random) -> None:
         self._servers = queue
         self._recorder = recorder

@@ -9,13 +9,13 @@ from skep.store.memory import MemoryStore
 from skep.testing.clock import ManualClock
 from tests.support.broker_builders import make_broker
 from tests.support.http.json_client import Client, open_client
-from tests.support.http.memory_app import Hand, door
-from tests.support.http.two_queues import Scene, make_scene
+from tests.support.http.memory_app import HttpCaller, open_memory_app
+from tests.support.http.two_queues import TwoQueues, make_two_queues
 
 
 @pytest.fixture
-async def hand() -> AsyncIterator[Hand]:
-    async with door() as hand:
+async def hand() -> AsyncIterator[HttpCaller]:
+    async with open_memory_app() as hand:
         yield hand
 
 
@@ -42,5 +42,5 @@ async def client(broker: Broker) -> AsyncIterator[Client]:
 
 
 @pytest.fixture
-async def scene(broker: Broker, store: MemoryStore, clock: ManualClock) -> Scene:
-    return await make_scene(broker, store, clock)
+async def scene(broker: Broker, store: MemoryStore, clock: ManualClock) -> TwoQueues:
+    return await make_two_queues(broker, store, clock)

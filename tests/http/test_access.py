@@ -9,13 +9,13 @@ import pytest
 
 from skep.http.auth.principal import Principal
 from skep.model.address import partition_id
-from tests.support.http.access_example import Place
+from tests.support.http.access_example import QueueExample
 from tests.support.http.authenticated_app import knock
 from tests.support.http.token_signing import bearer, sign
-from tests.support.http.two_queues import OTHER, OWN, Scene
+from tests.support.http.two_queues import OTHER, OWN, TwoQueues
 
 
-async def send(scene: Scene, path: str, body: Any, **token: Any) -> httpx.Response:
+async def send(scene: TwoQueues, path: str, body: Any, **token: Any) -> httpx.Response:
     """Post something as alice, who may see her own queue only."""
     async with knock(scene.app, **bearer(sign(**{"queues": [OWN]} | token))) as client:
         return await client.post(path, json=body)
@@ -58,7 +58,9 @@ def test_a_name_is_matched_letter_by_letter_and_a_star_counts_at_its_end_only(
         "orders%20",
     ],
 )
-async def test_a_name_in_the_path_is_compared_as_it_is_used(spelling: str, scene: Scene) -> None:
+async def test_a_name_in_the_path_is_compared_as_it_is_used(
+    spelling: str, scene: TwoQueues
+) -> None:
     before = scene.kept()
 
     async with knock(scene.app, **bearer(sign(queues=[OWN]))) as client:
@@ -73,7 +75,7 @@ async def test_a_name_in_the_path_is_compared_as_it_is_used(spelling: str, scene
 # Queues that only the body names.
 
 
-async def test_a_push_to_ones_own_queue_and_another_is_denied_whole(scene: Scene) -> None:
+async def test_a_push_to_ones_own_queue_and_another_is_denied_whole(scene: TwoQueues) -> None:
     before = scene.kept()
     items = [{"queue": name, "payload": 1} for name in (OWN, OTHER, OWN)]
 
@@ -83,14 +85,14 @@ async def test_a_push_to_ones_own_queue_and_another_is_denied_whole(scene: Scene
     assert scene.kept() == before
 
 
-async def test_a_queue_that_is_not_ones_own_cannot_be_made_by_pushing(scene: Scene) -> None:
+async def test_a_queue_that_is_not_ones_own_cannot_be_made_by_pushing(scene: TwoQueues) -> None:
     answer = await send(scene, "/api/v1/push", {"items": [{"queue": "new", "payload": 1}]})
 
     assert answer.status_code == 403
     assert [queue.name for queue in await scene.broker.queues.list()] == [OWN, OTHER]
 
 
-async def test_acks_of_ones_own_queue_and_another_are_denied_whole(scene: Scene) -> None:
+async def test_acks_of_ones_own_queue_and_another_are_denied_whole(scene: TwoQueues) -> None:
     before = scene.kept()
     acks = [
         {
@@ -107,7 +109,7 @@ async def test_acks_of_ones_own_queue_and_another_are_denied_whole(scene: Scene)
     assert scene.kept() == before
 
 
-async def test_ones_own_lease_does_not_open_another_queue(scene: Scene) -> None:
+async def test_ones_own_lease_does_not_open_another_queue(scene: TwoQueues) -> None:
     before = scene.kept()
     foreign = {
         "partitionId": scene.other.partition_id,
@@ -132,7 +134,7 @@ async def test_ones_own_lease_does_not_open_another_queue(scene: Scene) -> None:
     assert scene.kept() == before
 
 
-async def test_a_group_that_reads_another_queue_is_not_taken_to_ones_own(scene: Scene) -> None:
+async def test_a_group_that_reads_another_queue_is_not_taken_to_ones_own(scene: TwoQueues) -> None:
     before = scene.kept()
     path = f"/api/v1/journal/groups/{OTHER}"
 
@@ -144,7 +146,7 @@ async def test_a_group_that_reads_another_queue_is_not_taken_to_ones_own(scene: 
     assert scene.kept() == before
 
 
-async def test_the_lease_of_another_queue_does_nothing_in_ones_own(scene: Scene) -> None:
+async def test_the_lease_of_another_queue_does_nothing_in_ones_own(scene: TwoQueues) -> None:
     before = scene.kept()
 
     answer = await send(
@@ -162,7 +164,7 @@ async def test_the_lease_of_another_queue_does_nothing_in_ones_own(scene: Scene)
 
 
 @pytest.mark.parametrize("action", ["settle", "extend"])
-async def test_the_lease_of_another_queue_cannot_be_used(action: str, scene: Scene) -> None:
+async def test_the_lease_of_another_queue_cannot_be_used(action: str, scene: TwoQueues) -> None:
     before = scene.kept()
 
     answer = await send(scene, f"/api/v1/lease/{scene.other.lease_id}/{action}", {})
@@ -171,7 +173,9 @@ async def test_the_lease_of_another_queue_cannot_be_used(action: str, scene: Sce
     assert scene.kept() == before
 
 
-async def test_a_refusal_does_not_tell_what_the_queue_behind_an_id_is_called(scene: Scene) -> None:
+async def test_a_refusal_does_not_tell_what_the_queue_behind_an_id_is_called(
+    scene: TwoQueues,
+) -> None:
     answers = [
         await send(
             scene,
@@ -202,7 +206,7 @@ async def test_a_refusal_does_not_tell_what_the_queue_behind_an_id_is_called(sce
     ],
 )
 async def test_what_is_not_there_and_what_is_of_another_queue_look_the_same(
-    scene: Scene, method: str, path: str, body: Any
+    scene: TwoQueues, method: str, path: str, body: Any
 ) -> None:
     other = scene.other
     there = {
@@ -262,7 +266,7 @@ def _filled(body: dict[str, Any] | None, names: dict[str, str]) -> dict[str, Any
     ],
 )
 async def test_a_transaction_with_one_operation_on_another_queue_is_denied_whole(
-    foreign: Callable[[Place, Place], dict[str, Any]], scene: Scene
+    foreign: Callable[[QueueExample, QueueExample], dict[str, Any]], scene: TwoQueues
 ) -> None:
     before = scene.kept()
     push = {"type": "push", "queue": OWN, "payload": 1}
@@ -275,7 +279,7 @@ async def test_a_transaction_with_one_operation_on_another_queue_is_denied_whole
     assert scene.kept() == before
 
 
-async def test_a_transaction_cannot_depend_on_the_lease_of_another_queue(scene: Scene) -> None:
+async def test_a_transaction_cannot_depend_on_the_lease_of_another_queue(scene: TwoQueues) -> None:
     body = {
         "operations": [{"type": "push", "queue": OWN, "payload": 1}],
         "requiredLeases": [scene.other.lease_id],
@@ -296,7 +300,7 @@ async def test_a_transaction_cannot_depend_on_the_lease_of_another_queue(scene: 
     ],
 )
 async def test_a_transaction_needs_what_each_of_its_operations_needs(
-    role: str, operation: dict[str, Any], scene: Scene
+    role: str, operation: dict[str, Any], scene: TwoQueues
 ) -> None:
     before = scene.kept()
     operations = [{**operation, "leaseId": scene.own.lease_id}]
@@ -307,7 +311,7 @@ async def test_a_transaction_needs_what_each_of_its_operations_needs(
     assert scene.kept() == before
 
 
-async def test_a_query_cannot_push_into_another_queue(scene: Scene) -> None:
+async def test_a_query_cannot_push_into_another_queue(scene: TwoQueues) -> None:
     before = scene.kept()
     place = {"query_id": scene.own.query_id, "partition_id": scene.own.partition_id}
     items = [{"queue": name, "payload": 1} for name in (OWN, OTHER)]
@@ -326,7 +330,7 @@ async def test_a_query_cannot_push_into_another_queue(scene: Scene) -> None:
 @pytest.mark.parametrize("reset", [False, True])
 @pytest.mark.parametrize("config_hash", ["1", "2"])
 async def test_a_query_over_another_queue_cannot_be_taken_over_by_its_name(
-    reset: bool, config_hash: str, scene: Scene
+    reset: bool, config_hash: str, scene: TwoQueues
 ) -> None:
     before = scene.kept()
     body = {"name": OTHER, "source_queue": OWN, "config_hash": config_hash, "reset": reset}
@@ -337,7 +341,7 @@ async def test_a_query_over_another_queue_cannot_be_taken_over_by_its_name(
     assert scene.kept() == before
 
 
-async def test_a_consumer_cannot_push_through_a_query(scene: Scene) -> None:
+async def test_a_consumer_cannot_push_through_a_query(scene: TwoQueues) -> None:
     before = scene.kept()
     body = {
         "query_id": scene.own.query_id,
@@ -354,13 +358,13 @@ async def test_a_consumer_cannot_push_through_a_query(scene: Scene) -> None:
 # Who pushed it.
 
 
-async def pushed_by(scene: Scene, queue: str, group: str = "reader") -> list[str | None]:
+async def pushed_by(scene: TwoQueues, queue: str, group: str = "reader") -> list[str | None]:
     async with knock(scene.app, **bearer(sign())) as client:
         answer = await client.get(f"/api/v1/pop/queue/{queue}?batch=10&consumerGroup={group}")
     return [message["producerSub"] for message in answer.json()["messages"]]
 
 
-async def test_a_message_says_who_pushed_it_whatever_its_body_says(scene: Scene) -> None:
+async def test_a_message_says_who_pushed_it_whatever_its_body_says(scene: TwoQueues) -> None:
     item = {"queue": "fresh", "payload": 1, "producerSub": "mallory", "producer_sub": "mallory"}
 
     await send(scene, "/api/v1/push", {"items": [item], "producerSub": "mallory"}, queues=None)
@@ -368,7 +372,7 @@ async def test_a_message_says_who_pushed_it_whatever_its_body_says(scene: Scene)
     assert await pushed_by(scene, "fresh") == ["alice"]
 
 
-async def test_messages_for_several_queues_say_who_pushed_them(scene: Scene) -> None:
+async def test_messages_for_several_queues_say_who_pushed_them(scene: TwoQueues) -> None:
     items = [{"queue": name, "payload": 1, "producerSub": "mallory"} for name in ("a", "b")]
 
     await send(scene, "/api/v1/push", {"items": items}, queues=["a", "b"])
@@ -377,7 +381,7 @@ async def test_messages_for_several_queues_say_who_pushed_them(scene: Scene) -> 
 
 
 async def test_a_token_without_a_subject_leaves_the_message_without_a_producer(
-    scene: Scene,
+    scene: TwoQueues,
 ) -> None:
     item = {"queue": "fresh", "payload": 1, "producerSub": "mallory"}
 

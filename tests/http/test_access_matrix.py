@@ -14,11 +14,11 @@ from skep.http.auth.principal import ROLES, Permission
 from skep.http.routes.lookup import queue_in_query
 from skep.http.routing import Route
 from tests.support.broker_builders import drafts, finish, pop_all, start
-from tests.support.http.access_example import Example, Place
+from tests.support.http.access_example import Example, QueueExample
 from tests.support.http.authenticated_app import knock
 from tests.support.http.route_examples import EXAMPLES, WITHOUT_QUEUE
 from tests.support.http.token_signing import bearer, sign
-from tests.support.http.two_queues import OTHER, OWN, ROUTES, Scene, open_scene
+from tests.support.http.two_queues import OTHER, OWN, ROUTES, TwoQueues, open_two_queues
 
 RIGHTS = {
     "monitor": {Permission.STATUS},
@@ -46,7 +46,7 @@ class Caller:
         queues = ["mail", f"{OWN[:3]}*"] if self.restricted else None
         return bearer(sign(role=self.role, queues=queues))
 
-    def about(self, scene: Scene) -> Place:
+    def about(self, scene: TwoQueues) -> QueueExample:
         return scene.own if self.place == OWN else scene.other
 
 
@@ -71,7 +71,7 @@ class Case:
         return self.example.about == "one queue" and caller.place == OWN
 
     async def call(
-        self, scene: Scene, place: Place, query: str = "", **headers: str
+        self, scene: TwoQueues, place: QueueExample, query: str = "", **headers: str
     ) -> httpx.Response:
         path = self.example.path_of(self.route, place)
         body: dict[str, Any] = {"json": self.example.body(place)} if self.example.body else {}
@@ -93,7 +93,7 @@ each_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 
 @asynccontextmanager
-async def waiting(*scenes: Scene) -> AsyncIterator[None]:
+async def waiting(*scenes: TwoQueues) -> AsyncIterator[None]:
     """While in each queue somebody waits for a message."""
     polls = [
         await start(scene.broker.pop(queue, partition="none", group="late", wait=30))
@@ -120,7 +120,7 @@ def _lasting(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 @each_case
-async def test_a_route_is_refused_to_whom_it_is_not_for(case: Case, scene: Scene) -> None:
+async def test_a_route_is_refused_to_whom_it_is_not_for(case: Case, scene: TwoQueues) -> None:
     before = scene.kept()
 
     for caller in CALLERS:
@@ -136,7 +136,7 @@ async def test_a_route_is_refused_to_whom_it_is_not_for(case: Case, scene: Scene
 async def test_a_route_does_what_it_is_for_and_leaves_other_queues_alone(case: Case) -> None:
     allowed = [caller for caller in CALLERS if case.allows(caller)]
     for callers in [[each] for each in allowed] if case.example.writes else [allowed]:
-        async with open_scene() as scene:
+        async with open_two_queues() as scene:
             before, other = scene.kept(), await scene.state_of(OTHER)
             for caller in callers:
                 answer = await case.call(scene, caller.about(scene), **caller.headers())
@@ -158,9 +158,9 @@ async def test_who_sees_some_queues_is_answered_as_if_there_were_no_others(
     case: Case, own: str, other: str, query: str
 ) -> None:
     async with (
-        open_scene() as scene,
-        open_scene() as same,
-        open_scene() as alone,
+        open_two_queues() as scene,
+        open_two_queues() as same,
+        open_two_queues() as alone,
         waiting(scene, same, alone),
     ):
         # What happened there is counted even after the queue is gone.
@@ -179,7 +179,9 @@ async def test_who_sees_some_queues_is_answered_as_if_there_were_no_others(
 
 
 @each_case
-async def test_who_shows_nothing_may_use_only_what_needs_nothing(case: Case, scene: Scene) -> None:
+async def test_who_shows_nothing_may_use_only_what_needs_nothing(
+    case: Case, scene: TwoQueues
+) -> None:
     before = scene.kept()
 
     answer = await case.call(scene, scene.own)
@@ -190,7 +192,7 @@ async def test_who_shows_nothing_may_use_only_what_needs_nothing(case: Case, sce
 
 
 @each_case
-async def test_a_route_is_refused_before_its_body_is_read(case: Case, scene: Scene) -> None:
+async def test_a_route_is_refused_before_its_body_is_read(case: Case, scene: TwoQueues) -> None:
     path = case.example.path_of(case.route, scene.own)
 
     async with knock(scene.app, **bearer(sign(role="stranger"))) as client:

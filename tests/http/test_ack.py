@@ -4,19 +4,19 @@ from uuid import UUID
 
 import pytest
 
-from tests.support.http.memory_app import JSON, Hand, acks_of
+from tests.support.http.memory_app import JSON, HttpCaller, acks_of
 
 LEASE = UUID("7c9e6679-7425-40de-944b-e07fc1f90ae7")
 
 
-async def popped(hand: Hand, *payloads: object, **query: object) -> JSON:
+async def popped(hand: HttpCaller, *payloads: object, **query: object) -> JSON:
     await hand.push("orders", *payloads)
     found = await hand.pop("orders", batch=100, **query)
     assert found is not None
     return found
 
 
-async def test_an_ack_answers_an_array_of_one(hand: Hand) -> None:
+async def test_an_ack_answers_an_array_of_one(hand: HttpCaller) -> None:
     delivery = await popped(hand, 1)
 
     answer = await hand.post("/api/v1/ack", acks_of(delivery)[0])
@@ -35,7 +35,7 @@ async def test_an_ack_answers_an_array_of_one(hand: Hand) -> None:
     ]
 
 
-async def test_single_acks_free_the_lease_with_the_last(hand: Hand) -> None:
+async def test_single_acks_free_the_lease_with_the_last(hand: HttpCaller) -> None:
     delivery = await popped(hand, 1, 2, 3)
 
     answers = [(await hand.post("/api/v1/ack", ack))[0] for ack in acks_of(delivery)]
@@ -43,7 +43,7 @@ async def test_single_acks_free_the_lease_with_the_last(hand: Hand) -> None:
     assert [answer["leaseReleased"] for answer in answers] == [False, False, True]
 
 
-async def test_success_is_another_word_for_completed(hand: Hand) -> None:
+async def test_success_is_another_word_for_completed(hand: HttpCaller) -> None:
     delivery = await popped(hand, 1)
 
     (answer,) = await hand.post("/api/v1/ack", acks_of(delivery, "success")[0])
@@ -51,7 +51,9 @@ async def test_success_is_another_word_for_completed(hand: Hand) -> None:
     assert answer["success"] is True
 
 
-async def test_a_batch_is_answered_in_its_order_and_what_failed_of_it_is_dead(hand: Hand) -> None:
+async def test_a_batch_is_answered_in_its_order_and_what_failed_of_it_is_dead(
+    hand: HttpCaller,
+) -> None:
     delivery = await popped(hand, 1, 2, 3)
     acks = acks_of(delivery)
     acks[1] |= {"status": "failed", "error": "no stock"}
@@ -67,7 +69,7 @@ async def test_a_batch_is_answered_in_its_order_and_what_failed_of_it_is_dead(ha
     assert (letter.payload, letter.error) == (b"2", "no stock")
 
 
-async def test_dlq_makes_a_dead_letter_at_once(hand: Hand) -> None:
+async def test_dlq_makes_a_dead_letter_at_once(hand: HttpCaller) -> None:
     delivery = await popped(hand, 1)
 
     (answer,) = await hand.post("/api/v1/ack", acks_of(delivery, "dlq")[0])
@@ -75,7 +77,7 @@ async def test_dlq_makes_a_dead_letter_at_once(hand: Hand) -> None:
     assert answer["dlq"] is True
 
 
-async def test_retry_gives_the_lease_back_without_counting(hand: Hand) -> None:
+async def test_retry_gives_the_lease_back_without_counting(hand: HttpCaller) -> None:
     delivery = await popped(hand, 1)
 
     await hand.post("/api/v1/ack", acks_of(delivery, "retry")[0])
@@ -84,7 +86,7 @@ async def test_retry_gives_the_lease_back_without_counting(hand: Hand) -> None:
     assert again is not None
 
 
-async def test_a_message_that_is_not_there_does_not_spoil_the_others(hand: Hand) -> None:
+async def test_a_message_that_is_not_there_does_not_spoil_the_others(hand: HttpCaller) -> None:
     delivery = await popped(hand, 1)
     acks = acks_of(delivery)
 
@@ -100,7 +102,7 @@ async def test_a_message_that_is_not_there_does_not_spoil_the_others(hand: Hand)
 
 @pytest.mark.parametrize("lease", [None, "", "nonsense", str(LEASE)])
 async def test_an_ack_without_its_lease_changes_nothing_and_says_so(
-    hand: Hand, lease: str | None
+    hand: HttpCaller, lease: str | None
 ) -> None:
     delivery = await popped(hand, 1)
 
@@ -111,7 +113,7 @@ async def test_an_ack_without_its_lease_changes_nothing_and_says_so(
     assert await hand.pop("orders") is not None
 
 
-async def test_a_late_ack_changes_nothing_and_says_so(hand: Hand) -> None:
+async def test_a_late_ack_changes_nothing_and_says_so(hand: HttpCaller) -> None:
     delivery = await popped(hand, 1)
     hand.clock.advance(301)
 
@@ -121,7 +123,7 @@ async def test_a_late_ack_changes_nothing_and_says_so(hand: Hand) -> None:
     assert await hand.pop("orders") is not None
 
 
-async def test_a_lost_lease_takes_only_its_own_items_with_it(hand: Hand) -> None:
+async def test_a_lost_lease_takes_only_its_own_items_with_it(hand: HttpCaller) -> None:
     lost = await popped(hand, 1)
     hand.clock.advance(301)
     held = await hand.pop("orders")
@@ -134,7 +136,7 @@ async def test_a_lost_lease_takes_only_its_own_items_with_it(hand: Hand) -> None
     assert [answer["success"] for answer in answers] == [False, True]
 
 
-async def test_an_ack_of_another_group_is_refused(hand: Hand) -> None:
+async def test_an_ack_of_another_group_is_refused(hand: HttpCaller) -> None:
     delivery = await popped(hand, 1, consumerGroup="billing")
 
     (answer,) = await hand.post(
@@ -144,7 +146,7 @@ async def test_an_ack_of_another_group_is_refused(hand: Hand) -> None:
     assert answer["success"] is False
 
 
-async def test_what_is_said_twice_counts_once(hand: Hand) -> None:
+async def test_what_is_said_twice_counts_once(hand: HttpCaller) -> None:
     delivery = await popped(hand, 1)
     acks = [*acks_of(delivery), *acks_of(delivery, "failed")]
 
@@ -155,7 +157,7 @@ async def test_what_is_said_twice_counts_once(hand: Hand) -> None:
 
 
 @pytest.mark.parametrize("body", [{"seconds": 600}, {}, None])
-async def test_a_lease_is_kept(hand: Hand, body: JSON | None) -> None:
+async def test_a_lease_is_kept(hand: HttpCaller, body: JSON | None) -> None:
     delivery = await popped(hand, 1)
     hand.clock.advance(299)
 
@@ -167,7 +169,7 @@ async def test_a_lease_is_kept(hand: Hand, body: JSON | None) -> None:
     assert await hand.pop("orders") is None
 
 
-async def test_a_lease_that_is_lost_is_not_kept_and_the_answer_says_so(hand: Hand) -> None:
+async def test_a_lease_that_is_lost_is_not_kept_and_the_answer_says_so(hand: HttpCaller) -> None:
     delivery = await popped(hand, 1)
     hand.clock.advance(301)
 
@@ -176,7 +178,7 @@ async def test_a_lease_that_is_lost_is_not_kept_and_the_answer_says_so(hand: Han
     assert problem["type"] == "LeaseLost"
 
 
-async def test_a_whole_lease_is_settled_without_naming_its_messages(hand: Hand) -> None:
+async def test_a_whole_lease_is_settled_without_naming_its_messages(hand: HttpCaller) -> None:
     delivery = await popped(hand, 1, 2)
 
     answer = await hand.post(f"/api/v1/lease/{delivery['leaseId']}/settle", {"status": "completed"})
@@ -184,7 +186,7 @@ async def test_a_whole_lease_is_settled_without_naming_its_messages(hand: Hand) 
     assert (answer["completed"], answer["released"]) == (2, True)
 
 
-async def test_messages_of_a_lease_are_settled_by_offset(hand: Hand) -> None:
+async def test_messages_of_a_lease_are_settled_by_offset(hand: HttpCaller) -> None:
     delivery = await popped(hand, 1, 2)
     partition = delivery["partitionId"]
     verdicts = [
@@ -202,7 +204,7 @@ async def test_messages_of_a_lease_are_settled_by_offset(hand: Hand) -> None:
     }
 
 
-async def test_settling_a_lost_lease_is_a_conflict(hand: Hand) -> None:
+async def test_settling_a_lost_lease_is_a_conflict(hand: HttpCaller) -> None:
     problem = await hand.post(f"/api/v1/lease/{LEASE}/settle", {"status": "completed"}, expect=409)
 
     assert problem["type"] == "LeaseLost"
@@ -236,7 +238,7 @@ async def test_settling_a_lost_lease_is_a_conflict(hand: Hand) -> None:
     ],
 )
 async def test_a_bad_ack_is_refused_by_the_name_of_its_field(
-    hand: Hand, path: str, body: JSON, field: str
+    hand: HttpCaller, path: str, body: JSON, field: str
 ) -> None:
     refused = await hand.post(path, body, expect=400)
 

@@ -1,6 +1,6 @@
 """The journal over HTTP: times are in milliseconds, and positions in our words."""
 
-from tests.support.http.memory_app import JSON, Hand
+from tests.support.http.memory_app import JSON, HttpCaller
 
 HEADS = "/api/v1/journal/heads"
 
@@ -10,7 +10,7 @@ def lanes(position: JSON) -> int:
     return sum(queue["lanes"].values())
 
 
-async def test_heads_say_where_a_time_is_if_they_are_asked(hand: Hand) -> None:
+async def test_heads_say_where_a_time_is_if_they_are_asked(hand: HttpCaller) -> None:
     await hand.push("orders", 1, 2, 3)
     hand.clock.advance(10)
     moment = hand.clock.now() // 1000
@@ -25,7 +25,7 @@ async def test_heads_say_where_a_time_is_if_they_are_asked(hand: Hand) -> None:
     assert not_asked["at"] is None
 
 
-async def test_a_group_that_stays_is_shown_where_it_began(hand: Hand) -> None:
+async def test_a_group_that_stays_is_shown_where_it_began(hand: HttpCaller) -> None:
     group = "/api/v1/journal/groups/archive"
     await hand.push("orders", 1, 2, 3)
     await hand.http.put(group, json={"queues": ["orders"], "start": "earliest"})
@@ -37,7 +37,7 @@ async def test_a_group_that_stays_is_shown_where_it_began(hand: Hand) -> None:
     assert (stayed["lag"], moved["lag"]) == (3, 0)
 
 
-async def test_a_reader_group_has_lanes_and_no_partitions(hand: Hand) -> None:
+async def test_a_reader_group_has_lanes_and_no_partitions(hand: HttpCaller) -> None:
     group = "/api/v1/journal/groups/archive"
     await hand.push("orders", 1, 2, 3)
     await hand.http.put(group, json={"queues": ["orders"], "start": "earliest"})
@@ -54,7 +54,7 @@ async def test_a_reader_group_has_lanes_and_no_partitions(hand: Hand) -> None:
     assert len(popping["partitions"]) == 1
 
 
-async def test_a_time_that_is_none_is_refused_by_its_name(hand: Hand) -> None:
+async def test_a_time_that_is_none_is_refused_by_its_name(hand: HttpCaller) -> None:
     await hand.push("orders", 1)
 
     refused = await hand.post(HEADS, {"queues": ["orders"], "at": "today"}, expect=400)

@@ -8,12 +8,12 @@ import pytest
 import skep
 from skep import Draft
 from skep.core.admin.maintenance import BUFFER
-from tests.support.http.memory_app import Hand
+from tests.support.http.memory_app import HttpCaller
 
 TURNS = 2000
 
 
-async def until_delivered(hand: Hand) -> None:
+async def until_delivered(hand: HttpCaller) -> None:
     for _ in range(TURNS):
         if not hand.broker.maintenance.buffers:
             return
@@ -21,12 +21,12 @@ async def until_delivered(hand: Hand) -> None:
     pytest.fail("buffered messages are never delivered")
 
 
-async def switch(hand: Hand, on: bool, path: str = "maintenance") -> dict[str, object]:
+async def switch(hand: HttpCaller, on: bool, path: str = "maintenance") -> dict[str, object]:
     answer: dict[str, object] = await hand.post(f"/api/v1/system/{path}", {"enabled": on})
     return answer
 
 
-async def test_a_push_in_maintenance_is_buffered(hand: Hand) -> None:
+async def test_a_push_in_maintenance_is_buffered(hand: HttpCaller) -> None:
     await switch(hand, True)
 
     (pushed,) = await hand.push("orders", 1, transactionId="t")
@@ -38,7 +38,7 @@ async def test_a_push_in_maintenance_is_buffered(hand: Hand) -> None:
 
 
 async def test_what_was_buffered_is_delivered_in_order_before_what_comes_later(
-    hand: Hand,
+    hand: HttpCaller,
 ) -> None:
     await hand.push("orders", 0)
     await switch(hand, True)
@@ -56,7 +56,7 @@ async def test_what_was_buffered_is_delivered_in_order_before_what_comes_later(
     assert hand.broker.maintenance.buffered == 0
 
 
-async def test_an_id_that_was_pushed_before_is_not_doubled(hand: Hand) -> None:
+async def test_an_id_that_was_pushed_before_is_not_doubled(hand: HttpCaller) -> None:
     await hand.push("orders", 1, transactionId="t")
     await switch(hand, True)
     await hand.push("orders", 1, transactionId="t")
@@ -78,7 +78,7 @@ async def test_an_id_that_was_pushed_before_is_not_doubled(hand: Hand) -> None:
     ],
 )
 async def test_a_push_that_could_never_be_delivered_is_refused_whole(
-    hand: Hand, bad: dict[str, str]
+    hand: HttpCaller, bad: dict[str, str]
 ) -> None:
     await switch(hand, True)
     items = [{"queue": "orders", "payload": 1}, {"payload": 2, **bad}]
@@ -88,7 +88,7 @@ async def test_a_push_that_could_never_be_delivered_is_refused_whole(
     assert hand.broker.maintenance.buffered == 0
 
 
-async def test_a_transaction_that_pushes_is_refused_meanwhile(hand: Hand) -> None:
+async def test_a_transaction_that_pushes_is_refused_meanwhile(hand: HttpCaller) -> None:
     await switch(hand, True)
     body = {"operations": [{"type": "push", "queue": "q", "payload": 1}]}
 
@@ -97,7 +97,7 @@ async def test_a_transaction_that_pushes_is_refused_meanwhile(hand: Hand) -> Non
     assert await hand.broker.queues.list() == []
 
 
-async def test_pops_in_maintenance_find_nothing(hand: Hand) -> None:
+async def test_pops_in_maintenance_find_nothing(hand: HttpCaller) -> None:
     await hand.push("orders", 1)
     await switch(hand, True, "maintenance/pop")
 
@@ -108,7 +108,7 @@ async def test_pops_in_maintenance_find_nothing(hand: Hand) -> None:
     assert await hand.pop("orders") is not None
 
 
-async def test_our_own_queue_is_not_shown(hand: Hand) -> None:
+async def test_our_own_queue_is_not_shown(hand: HttpCaller) -> None:
     await switch(hand, True)
     await hand.push("orders", 1)
 
@@ -133,7 +133,7 @@ async def test_a_restart_goes_on_where_it_was(tmp_path: Path) -> None:
     ]
 
 
-async def test_the_switch_must_be_a_boolean(hand: Hand) -> None:
+async def test_the_switch_must_be_a_boolean(hand: HttpCaller) -> None:
     refused = await hand.post("/api/v1/system/maintenance", {"enabled": "yes"}, expect=400)
 
     assert refused["field"] == "enabled"

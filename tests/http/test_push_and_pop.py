@@ -7,13 +7,13 @@ import pytest
 
 from skep import Broker, Draft
 from tests.support.http.authenticated_app import knock
-from tests.support.http.memory_app import Hand, acks_of
+from tests.support.http.memory_app import HttpCaller, acks_of
 from tests.support.in_process_server import make_app
 
 TRACE = "0190a6f0-0000-7000-8000-000000000001"
 
 
-async def test_a_push_answers_where_each_message_is(hand: Hand) -> None:
+async def test_a_push_answers_where_each_message_is(hand: HttpCaller) -> None:
     first, second = await hand.push("orders", {"n": 1}, {"n": 2})
 
     assert (first["index"], first["status"], first["offset"]) == (0, "queued", 0)
@@ -23,11 +23,11 @@ async def test_a_push_answers_where_each_message_is(hand: Hand) -> None:
     assert first["partition_id"] == second["partition_id"]
 
 
-async def test_an_empty_push_pushes_nothing(hand: Hand) -> None:
+async def test_an_empty_push_pushes_nothing(hand: HttpCaller) -> None:
     assert await hand.post("/api/v1/push", {"items": []}, expect=201) == []
 
 
-async def test_a_second_push_of_a_transaction_id_names_the_first(hand: Hand) -> None:
+async def test_a_second_push_of_a_transaction_id_names_the_first(hand: HttpCaller) -> None:
     (first,) = await hand.push("orders", 1, transactionId="t")
 
     (again,) = await hand.push("orders", 2, transactionId="t")
@@ -36,7 +36,7 @@ async def test_a_second_push_of_a_transaction_id_names_the_first(hand: Hand) -> 
     assert again["transaction_id"] == "t"
 
 
-async def test_a_push_to_several_queues_answers_in_the_order_given(hand: Hand) -> None:
+async def test_a_push_to_several_queues_answers_in_the_order_given(hand: HttpCaller) -> None:
     items = [{"queue": name, "payload": n} for n, name in enumerate(["a", "b", "a"])]
 
     answers = await hand.post("/api/v1/push", {"items": items}, expect=201)
@@ -48,7 +48,7 @@ async def test_a_push_to_several_queues_answers_in_the_order_given(hand: Hand) -
     ]
 
 
-async def test_a_push_to_several_queues_is_whole_or_not_at_all(hand: Hand) -> None:
+async def test_a_push_to_several_queues_is_whole_or_not_at_all(hand: HttpCaller) -> None:
     items = [{"queue": "good", "payload": 1}, {"queue": "", "payload": 2}]
 
     await hand.post("/api/v1/push", {"items": items}, expect=400)
@@ -69,7 +69,7 @@ async def test_a_push_to_several_queues_is_whole_or_not_at_all(hand: Hand) -> No
         b'  {"spaces" : [ ] }'.strip(),
     ],
 )
-async def test_a_payload_comes_back_byte_for_byte(hand: Hand, payload: bytes) -> None:
+async def test_a_payload_comes_back_byte_for_byte(hand: HttpCaller, payload: bytes) -> None:
     body = b'{"items":[{"queue":"orders","payload":%s}]}' % payload
     await hand.post("/api/v1/push", body, expect=201)
 
@@ -78,7 +78,7 @@ async def test_a_payload_comes_back_byte_for_byte(hand: Hand, payload: bytes) ->
     assert b'"data":' + payload + b"," in answer.content
 
 
-async def test_a_payload_that_is_missing_is_an_empty_object(hand: Hand) -> None:
+async def test_a_payload_that_is_missing_is_an_empty_object(hand: HttpCaller) -> None:
     await hand.post("/api/v1/push", {"items": [{"queue": "orders"}]}, expect=201)
 
     popped = await hand.pop("orders")
@@ -87,7 +87,7 @@ async def test_a_payload_that_is_missing_is_an_empty_object(hand: Hand) -> None:
     assert popped["messages"][0]["data"] == {}
 
 
-async def test_bytes_that_are_not_json_travel_in_base64(hand: Hand) -> None:
+async def test_bytes_that_are_not_json_travel_in_base64(hand: HttpCaller) -> None:
     item = {"queue": "orders", "payload": "/wA=", "encoding": "base64"}
     await hand.post("/api/v1/push", {"items": [item]}, expect=201)
 
@@ -97,7 +97,7 @@ async def test_bytes_that_are_not_json_travel_in_base64(hand: Hand) -> None:
     assert (popped["messages"][0]["data"], popped["messages"][0]["encoding"]) == ("/wA=", "base64")
 
 
-async def test_a_pop_tells_all_about_its_messages(hand: Hand) -> None:
+async def test_a_pop_tells_all_about_its_messages(hand: HttpCaller) -> None:
     (pushed,) = await hand.push(
         "orders", {"n": 1}, partition="alice", transactionId="t", traceId=TRACE
     )
@@ -128,11 +128,11 @@ async def test_a_pop_tells_all_about_its_messages(hand: Hand) -> None:
     }
 
 
-async def test_a_pop_that_finds_nothing_answers_204(hand: Hand) -> None:
+async def test_a_pop_that_finds_nothing_answers_204(hand: HttpCaller) -> None:
     assert await hand.pop("nowhere") is None
 
 
-async def test_a_group_is_queue_mode_where_none_is_named(hand: Hand) -> None:
+async def test_a_group_is_queue_mode_where_none_is_named(hand: HttpCaller) -> None:
     await hand.push("orders", 1)
 
     popped = await hand.pop("orders")
@@ -141,7 +141,7 @@ async def test_a_group_is_queue_mode_where_none_is_named(hand: Hand) -> None:
     assert popped["consumerGroup"] == "__QUEUE_MODE__"
 
 
-async def test_auto_ack_gives_no_lease_and_delivers_once(hand: Hand) -> None:
+async def test_auto_ack_gives_no_lease_and_delivers_once(hand: HttpCaller) -> None:
     await hand.push("orders", 1)
 
     popped = await hand.pop("orders", autoAck="true")
@@ -152,7 +152,7 @@ async def test_auto_ack_gives_no_lease_and_delivers_once(hand: Hand) -> None:
     assert await hand.pop("orders") is None
 
 
-async def test_names_may_hold_what_a_path_may_not(hand: Hand) -> None:
+async def test_names_may_hold_what_a_path_may_not(hand: HttpCaller) -> None:
     name = "a/b %?#\u00e9"
     await hand.push(name, 1, partition="x/y")
 
@@ -161,7 +161,7 @@ async def test_names_may_hold_what_a_path_may_not(hand: Hand) -> None:
     assert (popped["queue"], popped["partition"]) == (name, "x/y")
 
 
-async def test_a_pop_by_namespace_or_task_finds_their_queues(hand: Hand) -> None:
+async def test_a_pop_by_namespace_or_task_finds_their_queues(hand: HttpCaller) -> None:
     await hand.broker.queues.configure("bills", namespace="money", task="send", priority=5)
     await hand.push("bills", 1)
     await hand.push("other", 2)
@@ -172,7 +172,7 @@ async def test_a_pop_by_namespace_or_task_finds_their_queues(hand: Hand) -> None
     await hand.get("/api/v1/pop", namespace="nobody", expect=204)
 
 
-async def test_several_partitions_come_under_one_lease(hand: Hand) -> None:
+async def test_several_partitions_come_under_one_lease(hand: HttpCaller) -> None:
     for name in "abc":
         await hand.push("orders", name, partition=name)
 
@@ -184,7 +184,7 @@ async def test_several_partitions_come_under_one_lease(hand: Hand) -> None:
 
 
 @pytest.mark.parametrize("asked", [{"subscriptionMode": "new"}, {"subscriptionFrom": "now"}])
-async def test_a_group_may_start_with_what_is_new(hand: Hand, asked: dict[str, str]) -> None:
+async def test_a_group_may_start_with_what_is_new(hand: HttpCaller, asked: dict[str, str]) -> None:
     await hand.push("orders", "old")
     assert await hand.pop("orders", consumerGroup="g", **asked) is None
 
@@ -195,7 +195,7 @@ async def test_a_group_may_start_with_what_is_new(hand: Hand, asked: dict[str, s
     assert popped["messages"][0]["data"] == "new"
 
 
-async def test_a_group_may_start_at_a_time(hand: Hand) -> None:
+async def test_a_group_may_start_at_a_time(hand: HttpCaller) -> None:
     await hand.push("orders", "old")
     hand.clock.advance(60)
     await hand.push("orders", "new")
@@ -208,7 +208,7 @@ async def test_a_group_may_start_at_a_time(hand: Hand) -> None:
     assert [m["data"] for m in popped["messages"]] == ["new"]
 
 
-async def test_a_long_poll_is_answered_when_a_message_comes(hand: Hand) -> None:
+async def test_a_long_poll_is_answered_when_a_message_comes(hand: HttpCaller) -> None:
     waiting = asyncio.ensure_future(hand.pop("orders", wait="true", timeout=30000))
     for _ in range(20):
         await asyncio.sleep(0)
@@ -220,7 +220,7 @@ async def test_a_long_poll_is_answered_when_a_message_comes(hand: Hand) -> None:
     assert popped["messages"][0]["data"] == 1
 
 
-async def test_a_long_poll_ends_empty_at_its_time(hand: Hand) -> None:
+async def test_a_long_poll_ends_empty_at_its_time(hand: HttpCaller) -> None:
     waiting = asyncio.ensure_future(hand.pop("orders", wait="true", timeout=2000))
     for _ in range(20):
         await asyncio.sleep(0)
@@ -230,7 +230,7 @@ async def test_a_long_poll_ends_empty_at_its_time(hand: Hand) -> None:
     assert await waiting is None
 
 
-async def test_a_failed_batch_comes_again_and_counts(hand: Hand) -> None:
+async def test_a_failed_batch_comes_again_and_counts(hand: HttpCaller) -> None:
     await hand.push("orders", 1)
     popped = await hand.pop("orders")
     assert popped is not None
@@ -259,7 +259,7 @@ async def test_a_failed_batch_comes_again_and_counts(hand: Hand) -> None:
     ],
 )
 async def test_a_bad_pop_is_refused_by_the_name_of_its_field(
-    hand: Hand, query: dict[str, str], field: str
+    hand: HttpCaller, query: dict[str, str], field: str
 ) -> None:
     await hand.push("orders", 1)
 
@@ -300,7 +300,7 @@ async def test_a_bad_pop_is_refused_by_the_name_of_its_field(
     ],
 )
 async def test_a_bad_push_is_refused_by_the_name_of_its_field(
-    hand: Hand, body: bytes, field: str
+    hand: HttpCaller, body: bytes, field: str
 ) -> None:
     refused = await hand.post("/api/v1/push", body, expect=400)
 
@@ -309,7 +309,7 @@ async def test_a_bad_push_is_refused_by_the_name_of_its_field(
     assert await hand.broker.queues.list() == []
 
 
-async def test_deep_brackets_inside_a_text_are_not_nesting(hand: Hand) -> None:
+async def test_deep_brackets_inside_a_text_are_not_nesting(hand: HttpCaller) -> None:
     payload = '["' + "[" * 1000 + '\\"{' + '"]'
     body = b'{"items":[{"queue":"q","payload":%s}]}' % payload.encode()
 
@@ -339,7 +339,7 @@ async def test_deep_brackets_inside_a_text_are_not_nesting(hand: Hand) -> None:
     ],
 )
 async def test_the_size_of_a_payload_is_checked_before_its_depth(
-    hand: Hand, path: str, body: bytes, field: str
+    hand: HttpCaller, path: str, body: bytes, field: str
 ) -> None:
     (pushed,) = await hand.push("orders", 1, transactionId="t")
     most = hand.broker.limits.payload_bytes
@@ -351,7 +351,7 @@ async def test_the_size_of_a_payload_is_checked_before_its_depth(
     assert refused["error"] == f"{field}: is {most + 1} bytes long, at most {most} are allowed"
 
 
-async def test_a_full_queue_answers_429_with_its_numbers(hand: Hand) -> None:
+async def test_a_full_queue_answers_429_with_its_numbers(hand: HttpCaller) -> None:
     await hand.broker.queues.configure("small", max_size=3)
     await hand.push("small", 1, 2)
 
@@ -364,14 +364,14 @@ async def test_a_full_queue_answers_429_with_its_numbers(hand: Hand) -> None:
     assert (problem["code"], problem["depth"], problem["remaining"]) == ("QUEUE_FULL", 2, 1)
 
 
-async def test_a_path_that_is_not_there_says_where_to_look(hand: Hand) -> None:
+async def test_a_path_that_is_not_there_says_where_to_look(hand: HttpCaller) -> None:
     answer = await hand.http.get("/api/v2/push")
 
     assert answer.status_code == 404
     assert "/docs" in answer.json()["error"]
 
 
-async def test_a_method_that_is_not_possible_says_which_are(hand: Hand) -> None:
+async def test_a_method_that_is_not_possible_says_which_are(hand: HttpCaller) -> None:
     answer = await hand.http.get("/api/v1/push")
 
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")

@@ -4,27 +4,27 @@ from uuid import UUID
 
 import pytest
 
-from tests.support.http.memory_app import JSON, Hand
+from tests.support.http.memory_app import JSON, HttpCaller
 
 LEASE = UUID("7c9e6679-7425-40de-944b-e07fc1f90ae7")
 
 SEPARATOR = "\u001f"
 
 
-async def register(hand: Hand, *, expect: int = 200, **more: object) -> JSON:
+async def register(hand: HttpCaller, *, expect: int = 200, **more: object) -> JSON:
     body = {"name": "sums", "source_queue": "in", "config_hash": "h1", "reset": False, **more}
     answer: JSON = await hand.post("/streams/v1/queries", body, expect=expect)
     return answer
 
 
-async def source(hand: Hand, *payloads: object) -> JSON:
+async def source(hand: HttpCaller, *payloads: object) -> JSON:
     await hand.push("in", *payloads)
     found = await hand.pop("in", batch=100, consumerGroup="streams.q")
     assert found is not None
     return found
 
 
-async def cycle(hand: Hand, query: JSON, delivery: JSON, **more: object) -> JSON:
+async def cycle(hand: HttpCaller, query: JSON, delivery: JSON, **more: object) -> JSON:
     body = {
         "query_id": query["query_id"],
         "partition_id": delivery["partitionId"],
@@ -38,7 +38,7 @@ async def cycle(hand: Hand, query: JSON, delivery: JSON, **more: object) -> JSON
     return answer
 
 
-async def rows(hand: Hand, query: JSON, delivery: JSON, **more: object) -> dict[str, object]:
+async def rows(hand: HttpCaller, query: JSON, delivery: JSON, **more: object) -> dict[str, object]:
     body = {
         "query_id": query["query_id"],
         "partition_id": delivery["partitionId"],
@@ -63,7 +63,7 @@ def ack(delivery: JSON, index: int = -1, status: str = "completed") -> JSON:
     }
 
 
-async def test_a_name_with_the_same_computation_is_the_same_query(hand: Hand) -> None:
+async def test_a_name_with_the_same_computation_is_the_same_query(hand: HttpCaller) -> None:
     first = await register(hand)
 
     again = await register(hand)
@@ -72,7 +72,7 @@ async def test_a_name_with_the_same_computation_is_the_same_query(hand: Hand) ->
     assert again["query_id"] == first["query_id"]
 
 
-async def test_a_name_with_another_computation_is_refused(hand: Hand) -> None:
+async def test_a_name_with_another_computation_is_refused(hand: HttpCaller) -> None:
     await register(hand)
 
     refused = await register(hand, config_hash="h2", expect=409)
@@ -81,7 +81,7 @@ async def test_a_name_with_another_computation_is_refused(hand: Hand) -> None:
     assert "config_hash mismatch" in refused["error"]
 
 
-async def test_a_reset_takes_the_new_computation_and_loses_the_state(hand: Hand) -> None:
+async def test_a_reset_takes_the_new_computation_and_loses_the_state(hand: HttpCaller) -> None:
     query = await register(hand)
     delivery = await source(hand, 1)
     await cycle(hand, query, delivery, state_ops=[upsert("k", 1)])
@@ -92,7 +92,7 @@ async def test_a_reset_takes_the_new_computation_and_loses_the_state(hand: Hand)
     assert await rows(hand, query, delivery) == {}
 
 
-async def test_a_cycle_writes_state_pushes_and_acks_at_once(hand: Hand) -> None:
+async def test_a_cycle_writes_state_pushes_and_acks_at_once(hand: HttpCaller) -> None:
     query = await register(hand)
     delivery = await source(hand, 1, 2, 3)
 
@@ -119,7 +119,7 @@ async def test_a_cycle_writes_state_pushes_and_acks_at_once(hand: Hand) -> None:
     assert await hand.pop("in", consumerGroup="streams.q") is None
 
 
-async def test_a_cycle_under_a_lost_lease_changes_nothing(hand: Hand) -> None:
+async def test_a_cycle_under_a_lost_lease_changes_nothing(hand: HttpCaller) -> None:
     query = await register(hand)
     delivery = await source(hand, 1)
     hand.clock.advance(1000)
@@ -138,7 +138,7 @@ async def test_a_cycle_under_a_lost_lease_changes_nothing(hand: Hand) -> None:
     assert await hand.pop("out") is None
 
 
-async def test_a_flush_needs_no_lease(hand: Hand) -> None:
+async def test_a_flush_needs_no_lease(hand: HttpCaller) -> None:
     query = await register(hand)
     delivery = await source(hand, 1)
     hand.clock.advance(1000)
@@ -148,7 +148,7 @@ async def test_a_flush_needs_no_lease(hand: Hand) -> None:
     assert (answer["success"], answer["ack_result"]) == (True, None)
 
 
-async def test_what_lies_behind_the_ack_is_given_back(hand: Hand) -> None:
+async def test_what_lies_behind_the_ack_is_given_back(hand: HttpCaller) -> None:
     query = await register(hand)
     delivery = await source(hand, 1, 2, 3)
 
@@ -159,7 +159,7 @@ async def test_what_lies_behind_the_ack_is_given_back(hand: Hand) -> None:
     assert [m["data"] for m in again["messages"]] == [3]
 
 
-async def test_what_lies_behind_the_ack_is_kept_if_the_lease_is(hand: Hand) -> None:
+async def test_what_lies_behind_the_ack_is_kept_if_the_lease_is(hand: HttpCaller) -> None:
     query = await register(hand)
     delivery = await source(hand, 1, 2, 3)
 
@@ -172,7 +172,7 @@ async def test_what_lies_behind_the_ack_is_kept_if_the_lease_is(hand: Hand) -> N
     assert [m["data"] for m in again["messages"]] == [3]
 
 
-async def test_a_deleted_key_is_gone(hand: Hand) -> None:
+async def test_a_deleted_key_is_gone(hand: HttpCaller) -> None:
     query = await register(hand)
     delivery = await source(hand, 1)
     await cycle(hand, query, delivery, state_ops=[upsert("k", 1), upsert("l", 2)])
@@ -182,7 +182,9 @@ async def test_a_deleted_key_is_gone(hand: Hand) -> None:
     assert await rows(hand, query, delivery) == {"l": 2}
 
 
-async def test_state_is_found_by_key_by_prefix_and_by_the_end_of_its_window(hand: Hand) -> None:
+async def test_state_is_found_by_key_by_prefix_and_by_the_end_of_its_window(
+    hand: HttpCaller,
+) -> None:
     query = await register(hand)
     delivery = await source(hand, 1)
     names = [f"a%{SEPARATOR}1", f"a%{SEPARATOR}2", f"ab{SEPARATOR}1"]
@@ -197,7 +199,7 @@ async def test_state_is_found_by_key_by_prefix_and_by_the_end_of_its_window(hand
     assert list(await rows(hand, query, delivery, ripe_at_or_before=1000)) == names[:2]
 
 
-async def test_queries_and_partitions_do_not_see_each_others_state(hand: Hand) -> None:
+async def test_queries_and_partitions_do_not_see_each_others_state(hand: HttpCaller) -> None:
     query, other = await register(hand), await register(hand, name="other")
     delivery = await source(hand, 1)
     await cycle(hand, query, delivery, state_ops=[upsert("k", 1)])
@@ -217,14 +219,14 @@ async def test_queries_and_partitions_do_not_see_each_others_state(hand: Hand) -
     ],
 )
 async def test_a_bad_call_is_refused_by_the_name_of_its_field(
-    hand: Hand, path: str, body: JSON, field: str
+    hand: HttpCaller, path: str, body: JSON, field: str
 ) -> None:
     refused = await hand.post(f"/streams/v1/{path}", body, expect=400)
 
     assert refused["field"] == field
 
 
-async def test_a_key_with_a_zero_byte_is_refused_and_nothing_is_written(hand: Hand) -> None:
+async def test_a_key_with_a_zero_byte_is_refused_and_nothing_is_written(hand: HttpCaller) -> None:
     query = await register(hand)
     delivery = await source(hand, 1)
     body = {

@@ -4,12 +4,12 @@ from uuid import UUID
 
 import pytest
 
-from tests.support.http.memory_app import JSON, Hand
+from tests.support.http.memory_app import JSON, HttpCaller
 
 LEASE = UUID("7c9e6679-7425-40de-944b-e07fc1f90ae7")
 
 
-async def popped(hand: Hand, *payloads: object) -> JSON:
+async def popped(hand: HttpCaller, *payloads: object) -> JSON:
     await hand.push("in", *payloads)
     found = await hand.pop("in", batch=100)
     assert found is not None
@@ -31,13 +31,13 @@ def push(queue: str, *payloads: object) -> JSON:
     return {"type": "push", "items": [{"queue": queue, "payload": each} for each in payloads]}
 
 
-async def transact(hand: Hand, *operations: JSON, **more: object) -> JSON:
+async def transact(hand: HttpCaller, *operations: JSON, **more: object) -> JSON:
     body = {"operations": list(operations), **more}
     answer: JSON = await hand.post("/api/v1/transaction", body)
     return answer
 
 
-async def test_pushes_and_acks_happen_together(hand: Hand) -> None:
+async def test_pushes_and_acks_happen_together(hand: HttpCaller) -> None:
     delivery = await popped(hand, 1)
 
     answer = await transact(
@@ -55,7 +55,7 @@ async def test_pushes_and_acks_happen_together(hand: Hand) -> None:
     assert [m["data"] for m in out["messages"]] == ["a", "b"]
 
 
-async def test_a_message_that_is_not_there_undoes_it_all(hand: Hand) -> None:
+async def test_a_message_that_is_not_there_undoes_it_all(hand: HttpCaller) -> None:
     delivery = await popped(hand, 1)
     leases = [delivery["leaseId"]]
 
@@ -74,7 +74,7 @@ async def test_a_message_that_is_not_there_undoes_it_all(hand: Hand) -> None:
     assert await hand.pop("in") is not None
 
 
-async def test_a_lost_lease_undoes_it_all(hand: Hand) -> None:
+async def test_a_lost_lease_undoes_it_all(hand: HttpCaller) -> None:
     delivery = await popped(hand, 1)
     hand.clock.advance(301)
 
@@ -86,7 +86,7 @@ async def test_a_lost_lease_undoes_it_all(hand: Hand) -> None:
     assert await hand.pop("out") is None
 
 
-async def test_an_ack_under_no_lease_at_all_is_refused(hand: Hand) -> None:
+async def test_an_ack_under_no_lease_at_all_is_refused(hand: HttpCaller) -> None:
     delivery = await popped(hand, 1)
 
     answer = await transact(hand, ack(delivery))
@@ -94,7 +94,7 @@ async def test_an_ack_under_no_lease_at_all_is_refused(hand: Hand) -> None:
     assert answer["success"] is False
 
 
-async def test_an_ack_may_name_its_own_lease(hand: Hand) -> None:
+async def test_an_ack_may_name_its_own_lease(hand: HttpCaller) -> None:
     delivery = await popped(hand, 1)
 
     answer = await transact(hand, ack(delivery, leaseId=delivery["leaseId"]))
@@ -102,13 +102,13 @@ async def test_an_ack_may_name_its_own_lease(hand: Hand) -> None:
     assert answer["success"] is True
 
 
-async def test_a_push_in_place_of_items_is_one_item(hand: Hand) -> None:
+async def test_a_push_in_place_of_items_is_one_item(hand: HttpCaller) -> None:
     answer = await transact(hand, {"type": "push", "queue": "out", "payload": 7})
 
     assert [result["offset"] for result in answer["results"]] == [0]
 
 
-async def test_an_id_that_is_known_is_a_success_that_says_so(hand: Hand) -> None:
+async def test_an_id_that_is_known_is_a_success_that_says_so(hand: HttpCaller) -> None:
     await hand.push("out", 1, transactionId="t")
     item = {"queue": "out", "payload": 1, "transactionId": "t"}
 
@@ -117,7 +117,7 @@ async def test_an_id_that_is_known_is_a_success_that_says_so(hand: Hand) -> None
     assert answer["results"][0]["status"] == "duplicate"
 
 
-async def test_what_failed_beside_what_was_completed_is_dead(hand: Hand) -> None:
+async def test_what_failed_beside_what_was_completed_is_dead(hand: HttpCaller) -> None:
     delivery = await popped(hand, 1, 2)
 
     answer = await transact(
@@ -130,7 +130,7 @@ async def test_what_failed_beside_what_was_completed_is_dead(hand: Hand) -> None
     assert [result["dlq"] for result in answer["results"]] == [False, True]
 
 
-async def test_a_lease_is_settled_and_another_extended_in_one(hand: Hand) -> None:
+async def test_a_lease_is_settled_and_another_extended_in_one(hand: HttpCaller) -> None:
     delivery = await popped(hand, 1, 2)
     await hand.push("more", 3)
     other = await hand.pop("more")
@@ -152,7 +152,7 @@ async def test_a_lease_is_settled_and_another_extended_in_one(hand: Hand) -> Non
     assert await hand.pop("more") is None
 
 
-async def test_a_repetition_with_its_key_gets_the_first_answer(hand: Hand) -> None:
+async def test_a_repetition_with_its_key_gets_the_first_answer(hand: HttpCaller) -> None:
     delivery = await popped(hand, 1)
     operations = [push("out", 1), ack(delivery, leaseId=delivery["leaseId"])]
 
@@ -164,7 +164,7 @@ async def test_a_repetition_with_its_key_gets_the_first_answer(hand: Hand) -> No
     assert again["results"][0]["messageId"] == first["results"][0]["messageId"]
 
 
-async def test_a_key_for_other_operations_is_refused(hand: Hand) -> None:
+async def test_a_key_for_other_operations_is_refused(hand: HttpCaller) -> None:
     await transact(hand, push("out", 1), idempotencyKey="k")
 
     answer = await transact(hand, push("out", 2), idempotencyKey="k")
@@ -191,7 +191,7 @@ async def test_a_key_for_other_operations_is_refused(hand: Hand) -> None:
     ],
 )
 async def test_a_bad_transaction_is_refused_by_the_name_of_its_field(
-    hand: Hand, body: JSON, field: str
+    hand: HttpCaller, body: JSON, field: str
 ) -> None:
     refused = await hand.post("/api/v1/transaction", body, expect=400)
 
@@ -199,7 +199,7 @@ async def test_a_bad_transaction_is_refused_by_the_name_of_its_field(
     assert await hand.broker.queues.list() == []
 
 
-async def test_all_pushes_of_a_transaction_have_a_limit_together(hand: Hand) -> None:
+async def test_all_pushes_of_a_transaction_have_a_limit_together(hand: HttpCaller) -> None:
     items = [{"queue": "orders"}] * 5001
     operations = [{"type": "push", "items": items}, {"type": "push", "items": items}]
 

@@ -33,7 +33,7 @@ class Synced(NamedTuple):
     notes: dict[str, bytes]
 
 
-class Subject:
+class BrokerDriver:
     """A broker with an event loop of its own. Every call ends with everything synced."""
 
     def __init__(self, *, on_disk: bool) -> None:

@@ -2,16 +2,16 @@
 
 from skep import Broker
 from skep.model.stats import PartitionLag
-from tests.machine.broker_driver import Subject
+from tests.machine.broker_driver import BrokerDriver
 from tests.machine.model import Letter, Model
-from tests.machine.model_consumer import Place
+from tests.machine.model_consumer import ModelConsumer
 from tests.support.expected_totals import check_totals
 
 QUEUE = "orders"
 PAGE = 1000
 
 
-def compare(subject: Subject, model: Model) -> None:
+def compare(subject: BrokerDriver, model: Model) -> None:
     """Ends, backlogs, leases, attempts, dead letters, counters and totals."""
     broker, now = subject.broker, subject.clock.now()
     partitions = subject.run(broker.queues.partitions(QUEUE))
@@ -28,7 +28,7 @@ def compare(subject: Subject, model: Model) -> None:
     subject.run(check_totals(broker, QUEUE))
 
 
-def compare_payloads(subject: Subject, model: Model) -> None:
+def compare_payloads(subject: BrokerDriver, model: Model) -> None:
     """Every message that is kept, byte for byte."""
     for partition, log in model.logs.items():
         page = subject.run(subject.broker.messages.list(QUEUE, partition=partition, limit=PAGE))
@@ -36,12 +36,12 @@ def compare_payloads(subject: Subject, model: Model) -> None:
         assert kept == {o: (e.payload, e.chosen_id) for o, e in log.kept.items()}
 
 
-def lags_of(subject: Subject, group: str) -> dict[str, PartitionLag]:
+def lags_of(subject: BrokerDriver, group: str) -> dict[str, PartitionLag]:
     found = subject.run(subject.broker.groups.lag(QUEUE, group))
     return {lag.partition: lag for lag in found}
 
 
-def _compare_place(lag: PartitionLag, place: Place, now: int) -> None:
+def _compare_place(lag: PartitionLag, place: ModelConsumer, now: int) -> None:
     seen = (lag.end, lag.backlog, lag.leased, lag.attempt)
     assert seen == (place.log.end, place.backlog, place.is_leased(now), place.attempt)
     # It may lag behind what is done, never run ahead of what is not.
@@ -64,7 +64,7 @@ async def _letters(broker: Broker) -> dict[tuple[str, str, int], Letter]:
     return found
 
 
-def _compare_counters(subject: Subject, model: Model) -> None:
+def _compare_counters(subject: BrokerDriver, model: Model) -> None:
     broker = subject.broker
     stats = subject.run(broker.queues.stats(QUEUE))
     kept = sum(log.end - log.start for log in model.logs.values())

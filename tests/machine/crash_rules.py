@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from tests.machine.broker_driver import Subject
+from tests.machine.broker_driver import BrokerDriver
 from tests.machine.comparison import QUEUE, compare, compare_payloads
 from tests.machine.consume_rules import ConsumingMachine
 from tests.machine.machine_state import drafts, groups, partitions, picks, puts
@@ -19,8 +19,8 @@ writes = st.integers(0, 3)
 
 
 class CrashingMachine(ConsumingMachine):
-    def make_subject(self) -> Subject:
-        return Subject(on_disk=True)
+    def make_subject(self) -> BrokerDriver:
+        return BrokerDriver(on_disk=True)
 
     @rule()
     @precondition(lambda self: self.model.logs)

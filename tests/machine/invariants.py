@@ -15,7 +15,7 @@ class Held:
 
 
 @dataclass
-class Witness:
+class InvariantChecker:
     leases: dict[str, Held] = field(default_factory=dict)
     done: dict[str, set[Address]] = field(default_factory=dict)
     cursors: dict[tuple[str, str], int] = field(default_factory=dict)

@@ -13,11 +13,11 @@ from hypothesis.stateful import (
 )
 
 from skep import Delivery, Draft, Message
-from tests.machine.broker_driver import Subject
+from tests.machine.broker_driver import BrokerDriver
 from tests.machine.comparison import QUEUE, compare, compare_payloads, lags_of
-from tests.machine.invariants import Witness
+from tests.machine.invariants import InvariantChecker
 from tests.machine.model import Model, Put, Rules
-from tests.machine.model_consumer import Place
+from tests.machine.model_consumer import ModelConsumer
 
 PARTITIONS = ("a", "b")
 GROUPS = ("billing", "mail")
@@ -63,11 +63,11 @@ class QueueMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.subject = self.make_subject()
-        self.witness = Witness()
+        self.witness = InvariantChecker()
         self.deliveries: list[Delivery] = []
 
-    def make_subject(self) -> Subject:
-        return Subject(on_disk=False)
+    def make_subject(self) -> BrokerDriver:
+        return BrokerDriver(on_disk=False)
 
     @initialize(rules=st.sampled_from(RULES))
     def configure(self, rules: Rules) -> None:
@@ -171,7 +171,7 @@ def drafts(some: Sequence[Put]) -> list[Draft]:
     return [Draft(put.payload, put.partition, put.chosen_id) for put in some]
 
 
-def _compare_payloads(messages: Sequence[Message], place: Place) -> None:
+def _compare_payloads(messages: Sequence[Message], place: ModelConsumer) -> None:
     for message in messages:
         entry = place.log.entries[message.offset]
         assert (message.payload, message.chosen_id) == (entry.payload, entry.chosen_id)

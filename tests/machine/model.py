@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from tests.machine.model_consumer import SECOND, Place, Report, Run, Settled
+from tests.machine.model_consumer import SECOND, ModelConsumer, Report, Run, Settled
 from tests.machine.model_partition import Entry, Log
 
 DAY = 24 * 3600 * SECOND
@@ -65,7 +65,7 @@ class Model:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self.logs: dict[str, Log] = {}
-        self.groups: dict[str, dict[str, Place]] = {}
+        self.groups: dict[str, dict[str, ModelConsumer]] = {}
         self.letters: dict[tuple[str, str, int], Letter] = {}
         self.once: dict[str, Once] = {}
         self.broken: set[str] = set()
@@ -78,13 +78,13 @@ class Model:
         self.broken.clear()
         self.settled.clear()
 
-    def place(self, group: str, partition: str) -> Place:
+    def place(self, group: str, partition: str) -> ModelConsumer:
         places = self.groups[group]
         if partition not in places:
-            places[partition] = Place(self.logs[partition])
+            places[partition] = ModelConsumer(self.logs[partition])
         return places[partition]
 
-    def places(self, group: str) -> dict[str, Place]:
+    def places(self, group: str) -> dict[str, ModelConsumer]:
         return {partition: self.place(group, partition) for partition in self.logs}
 
     @property
@@ -135,7 +135,7 @@ class Model:
         self._break(self.place(group, partition))
         self.place(group, partition).pass_over(end)
 
-    def held(self, lease: str, now: int) -> dict[str, tuple[str, Place]]:
+    def held(self, lease: str, now: int) -> dict[str, tuple[str, ModelConsumer]]:
         """The places that a lease holds, with their group, by partition."""
         return {
             partition: (group, place)
@@ -209,7 +209,7 @@ class Model:
         ((offset, _),) = self.logs[partition].append([entry], replay=True)
         return Got(partition, offset, False)
 
-    def _break(self, place: Place) -> None:
+    def _break(self, place: ModelConsumer) -> None:
         if place.lease:
             self.broken.add(place.lease)
 

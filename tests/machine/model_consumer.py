@@ -33,7 +33,7 @@ class Settled:
 
 
 @dataclass
-class Place:
+class ModelConsumer:
     log: Log
     base: int = field(init=False)
     """Where the group started, was moved to, or was last told what had been removed unread."""

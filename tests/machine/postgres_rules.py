@@ -10,14 +10,14 @@ import asyncpg
 from skep.errors import SkepError
 from skep.store.postgres.store import PostgresStore
 from skep.store.protocol import Store
-from tests.machine.broker_driver import Subject
+from tests.machine.broker_driver import BrokerDriver
 from tests.machine.crash_rules import CrashingMachine
 from tests.support.postgres_databases import databases
 
 T = TypeVar("T")
 
 
-class MortalStore(PostgresStore):
+class LossyPostgresStore(PostgresStore):
     def die(self) -> None:
         """Be the store of a process that is gone: it speaks to nobody any more."""
         if self._session._connections:
@@ -29,9 +29,9 @@ class Fuse:
 
     left = -1
     executes_last = False
-    store: MortalStore
+    store: LossyPostgresStore
 
-    def light(self, store: MortalStore, statements: int, *, executes_last: bool) -> None:
+    def light(self, store: LossyPostgresStore, statements: int, *, executes_last: bool) -> None:
         self.store, self.left, self.executes_last = store, statements, executes_last
 
     def put_out(self) -> None:
@@ -60,7 +60,7 @@ for _name in ("execute", "executemany", "fetch", "fetchval", "copy_records_to_ta
     FUSE.lay(_name)
 
 
-class ServedSubject(Subject):
+class PostgresBrokerDriver(BrokerDriver):
     def __init__(self) -> None:
         self._url = databases().empty()
         super().__init__(on_disk=False)
@@ -86,10 +86,10 @@ class ServedSubject(Subject):
         return None
 
     def _open_store(self) -> Store:
-        self._store = MortalStore(self._url, clock=self.clock)
+        self._store = LossyPostgresStore(self._url, clock=self.clock)
         return self._store
 
 
-class ServedMachine(CrashingMachine):
-    def make_subject(self) -> Subject:
-        return ServedSubject()
+class PostgresMachine(CrashingMachine):
+    def make_subject(self) -> BrokerDriver:
+        return PostgresBrokerDriver()

@@ -12,7 +12,7 @@ from skep.model.name import from_datetime
 from skep.model.operation import Status
 from tests.machine.machine_state import QueueMachine, picks
 from tests.machine.model import Lost, Reports
-from tests.machine.model_consumer import SECOND, Place, Report, Settled
+from tests.machine.model_consumer import SECOND, ModelConsumer, Report, Settled
 
 statuses: st.SearchStrategy[Status] = st.sampled_from(
     ("completed", "failed", "failed", "retry", "dead_letter")
@@ -158,7 +158,7 @@ class SettlingMachine(QueueMachine):
             place = self._place(delivery, name)
             place.ready_at = self.now + (round(waits * delay / least) if least else 0)
 
-    def _place(self, delivery: Delivery, partition: str) -> Place:
+    def _place(self, delivery: Delivery, partition: str) -> ModelConsumer:
         return self.model.place(delivery.group, partition)
 
 

@@ -12,7 +12,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.machine.consume_rules import ConsumingMachine
 from tests.machine.crash_rules import CrashingMachine
-from tests.machine.postgres_rules import ServedMachine
+from tests.machine.postgres_rules import PostgresMachine
 
 EXAMPLES = int(os.environ.get("SKEP_EXAMPLES", "0"))
 SHRINK = os.environ.get("SKEP_SHRINK") != "no"
@@ -41,4 +41,4 @@ def test_the_broker_on_disk_does_what_the_model_does_through_crashes() -> None:
 
 @pytest.mark.postgres
 def test_the_broker_on_a_server_does_what_the_model_does_through_lost_connections() -> None:
-    run_state_machine_as_test(ServedMachine, settings=_settings(25))
+    run_state_machine_as_test(PostgresMachine, settings=_settings(25))

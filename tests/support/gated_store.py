@@ -11,7 +11,7 @@ from skep.store.clock import Clock
 from skep.store.memory import MemoryStore
 
 
-class HeldStore(MemoryStore):
+class GatedStore(MemoryStore):
     """A store in memory whose commits can be held back, before or after the write, or fail."""
 
     def __init__(self, *, clock: Clock) -> None:
@@ -41,6 +41,10 @@ class HeldStore(MemoryStore):
         self._bearing.set()
         self._before.set()
         self._after.set()
+
+    async def is_committing(self) -> bool:
+        """Whether a commit has reached the store."""
+        return bool(self.rounds)
 
     async def released(self) -> None:
         await self._before.wait()

@@ -87,7 +87,7 @@ async def left(store: Store) -> dict[str, int]:
     return {space: count for space, count in found.items() if count}
 
 
-class _Mortal:
+class _FailingStore:
     """A store that goes away after some commits, or loses the answer of one."""
 
     commits = 1 << 40
@@ -112,42 +112,44 @@ class _Mortal:
         return done
 
 
-class MortalMemory(_Mortal, MemoryStore):
+class FailingMemoryStore(_FailingStore, MemoryStore):
     pass
 
 
-class MortalRocks(_Mortal, RocksStore):
+class FailingRocksStore(_FailingStore, RocksStore):
     pass
 
 
-class MortalPostgres(_Mortal, PostgresStore):
+class FailingPostgresStore(_FailingStore, PostgresStore):
     pass
 
 
-class Mortals:
+class FailingStores:
     """The same store, opened again after it went away."""
 
     def __init__(self, kind: str, path: Path, clock: Clock) -> None:
         self._kind = kind
         self._path = path
         self._clock = clock
-        self._memory = MortalMemory(clock=clock)
+        self._memory = FailingMemoryStore(clock=clock)
         self._url = databases().empty() if kind == "postgres" else ""
 
-    def open(self) -> MortalMemory | MortalRocks | MortalPostgres:
+    def open(self) -> FailingMemoryStore | FailingRocksStore | FailingPostgresStore:
         match self._kind:
             case "memory":
                 self._memory.commits, self._memory.loses = 1 << 40, False
                 return self._memory
             case "rocksdb":
-                return MortalRocks(self._path, clock=self._clock)
+                return FailingRocksStore(self._path, clock=self._clock)
             case _:
-                return MortalPostgres(self._url, clock=self._clock)
+                return FailingPostgresStore(self._url, clock=self._clock)
 
     @asynccontextmanager
     async def run(
         self, limits: Limits = IN_STEPS
-    ) -> AsyncIterator[tuple[Broker, MortalMemory | MortalRocks | MortalPostgres]]:
+    ) -> AsyncIterator[
+        tuple[Broker, FailingMemoryStore | FailingRocksStore | FailingPostgresStore]
+    ]:
         store = self.open()
         async with make_broker(store, limits=limits) as queue:
             yield queue, store

@@ -17,14 +17,14 @@ RING = KeyRing({"2030": bytes(range(32))}, current="2030")
 BYTES = bytes(range(256))
 
 
-class Told(NamedTuple):
+class TransferContent(NamedTuple):
     """What of the story only its consumers know."""
 
     lease: str
     query: UUID
 
 
-async def happen(store: Transferable, clock: ManualClock) -> Told:
+async def fill_store(store: Transferable, clock: ManualClock) -> TransferContent:
     """Let it happen; the store is closed afterwards."""
     async with make_broker(store, keys=RING) as queue:
         await _orders(queue, clock)
@@ -35,7 +35,7 @@ async def happen(store: Transferable, clock: ManualClock) -> Told:
         held = await pop(queue, "shop.orders", group="audit", batch=2, partition="bob")
         await queue.ack(held, held.messages[1:])
         assert held.lease_id is not None
-        return Told(held.lease_id, query)
+        return TransferContent(held.lease_id, query)
 
 
 async def _orders(queue: Broker, clock: ManualClock) -> None:

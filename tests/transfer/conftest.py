@@ -11,7 +11,7 @@ from skep.store.postgres.store import PostgresStore
 from skep.store.rocksdb.store import RocksStore
 from skep.testing.clock import ManualClock
 from tests.support.postgres_databases import databases
-from tests.support.transfer_content import Told, happen
+from tests.support.transfer_content import TransferContent, fill_store
 
 Open: TypeAlias = Callable[[], Transferable]
 
@@ -46,13 +46,13 @@ def open_target(kinds: list[str], tmp_path: Path, clock: ManualClock) -> Open:
 
 
 @pytest.fixture
-async def told(open_source: Open, clock: ManualClock) -> Told:
+async def told(open_source: Open, clock: ManualClock) -> TransferContent:
     """The story has happened in the source."""
-    return await happen(open_source(), clock)
+    return await fill_store(open_source(), clock)
 
 
 @pytest.fixture
-async def source(told: Told, open_source: Open) -> AsyncIterator[Transferable]:
+async def source(told: TransferContent, open_source: Open) -> AsyncIterator[Transferable]:
     store = open_source()
     yield store
     await store.close()

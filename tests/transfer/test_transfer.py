@@ -11,7 +11,7 @@ from skep.store.bulk_load import BulkLoad, Transferable
 from skep.testing.clock import ManualClock
 from tests.support.broker_builders import make_broker, payloads, pop, pop_all
 from tests.support.store_builders import crowd, push
-from tests.support.transfer_content import BYTES, RING, Told, everything
+from tests.support.transfer_content import BYTES, RING, TransferContent, everything
 from tests.transfer.conftest import Open
 
 
@@ -227,7 +227,7 @@ async def test_a_store_that_others_use_is_refused(
 
 
 async def test_consumers_go_on_where_they_were(
-    source: Transferable, target: Transferable, told: Told, clock: ManualClock
+    source: Transferable, target: Transferable, told: TransferContent, clock: ManualClock
 ) -> None:
     await move(source, target)
 
@@ -260,7 +260,7 @@ async def test_what_was_pushed_is_a_duplicate_and_what_comes_follows(
 
 
 async def test_dead_letters_secrets_keys_and_states_work_in_the_target(
-    source: Transferable, target: Transferable, told: Told
+    source: Transferable, target: Transferable, told: TransferContent
 ) -> None:
     await move(source, target)
 
@@ -278,7 +278,7 @@ async def test_dead_letters_secrets_keys_and_states_work_in_the_target(
 
 
 async def test_states_and_keys_follow_their_partitions_to_new_numbers(
-    source: Transferable, target: Transferable, told: Told
+    source: Transferable, target: Transferable, told: TransferContent
 ) -> None:
     await target.load(BulkLoad(reserved=await source.last_number() + 100))
 

@@ -37,7 +37,7 @@ SELECT pid FROM pg_stat_activity
 """
 
 
-class Scene:
+class ServerUnderTraffic:
     def __init__(
         self, cluster: Cluster, database: str, server: ServerProcess, traffic: Traffic
     ) -> None:
@@ -106,7 +106,7 @@ class Scene:
 
 
 @asynccontextmanager
-async def staged(
+async def server_under_traffic(
     cluster: Cluster,
     place: Path,
     *,
@@ -114,7 +114,7 @@ async def staged(
     lease_seconds: int = LEASE_SECONDS,
     prepare: str = "SELECT",
     environment: Mapping[str, str] = MappingProxyType({}),
-) -> AsyncIterator[Scene]:
+) -> AsyncIterator[ServerUnderTraffic]:
     """Everything in place, and going as usual; ``port`` is where the server finds PostgreSQL.
 
     ``prepare`` is what is done to the database before, ``environment`` the server's.
@@ -125,6 +125,6 @@ async def staged(
         await asyncio.to_thread(server.start)
         async with Traffic(server.url, place, SEED, lease_seconds) as traffic:
             await traffic.settle_down(USUAL_SECONDS)
-            yield Scene(cluster, database, server, traffic)
+            yield ServerUnderTraffic(cluster, database, server, traffic)
     finally:
         await asyncio.to_thread(server.end, 9)

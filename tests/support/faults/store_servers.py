@@ -17,7 +17,7 @@ ONCE = Retry(attempts=1)
 
 
 @contextmanager
-def served(kind: str, path: Path) -> Iterator[list[ServerProcess]]:
+def start_servers(kind: str, path: Path) -> Iterator[list[ServerProcess]]:
     """All the servers that a store of this kind can have, up to two."""
     with ExitStack() as stack:
         if kind == "rocksdb":

@@ -28,7 +28,7 @@ ADMIN = frozenset({Permission.ADMIN})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class QueueExample:
     """A queue of the namespace ``shop``, whose task has its name, with something to be done.
 
     Of two messages the group ``billing`` has leased the first, and ``late`` has given the second
@@ -57,7 +57,7 @@ class Place:
         return {"app": self.queue, "version": 1, "stages": stages}
 
 
-async def make_place(broker: Broker, queue: str) -> Place:
+async def make_queue_example(broker: Broker, queue: str) -> QueueExample:
     await broker.queues.configure(queue, namespace="shop", task=queue)
     ids = f"{queue}-1", f"{queue}-2"
     await broker.push(queue, [Draft(b"1", transaction_id=ids[0], trace_id=TRACE_ID)])
@@ -78,7 +78,7 @@ async def make_place(broker: Broker, queue: str) -> Place:
     everything = Selection(queues=(queue,))
     position, _ = await broker.reader_groups.begin(queue, everything, "latest", lambda name: True)
     await broker.pipelines.put(a_run(queue, queues=(queue,)))
-    return Place(
+    return QueueExample(
         queue=queue,
         partition_id=str(partition_id(first.partition_number)),
         lease_id=lease_of(delivery),
@@ -90,7 +90,7 @@ async def make_place(broker: Broker, queue: str) -> Place:
     )
 
 
-Body: TypeAlias = Callable[[Place], Any]
+Body: TypeAlias = Callable[[QueueExample], Any]
 About: TypeAlias = Literal["one queue", "every queue", "what he sees", "no queue"]
 
 
@@ -121,7 +121,7 @@ class Example:
     def status_of(self, route: Route) -> int:
         return route.status if self.status is None else self.status
 
-    def path_of(self, route: Route, place: Place) -> str:
+    def path_of(self, route: Route, place: QueueExample) -> str:
         return route.path if self.path is None else self.path.format(place=place)
 
 

@@ -18,7 +18,7 @@ from tests.support.broker_builders import make_broker
 JSON = dict[str, Any]
 
 
-class Hand:
+class HttpCaller:
     """Speaks HTTP to the door, and shows what it answers."""
 
     def __init__(self, broker: Broker, clock: ManualClock, http: httpx.AsyncClient) -> None:
@@ -64,11 +64,11 @@ def acks_of(popped: JSON, status: str = "completed") -> list[JSON]:
 
 
 @asynccontextmanager
-async def door(routes: Sequence[Route] | None = None) -> AsyncIterator[Hand]:
+async def open_memory_app(routes: Sequence[Route] | None = None) -> AsyncIterator[HttpCaller]:
     clock = ManualClock()
     broker = make_broker(open_store("memory://", clock=clock))
     async with broker:
         app = App(broker, routes or all_routes(), authenticator=AllowAll())
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
-            yield Hand(broker, clock, http)
+            yield HttpCaller(broker, clock, http)

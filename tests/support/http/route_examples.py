@@ -14,7 +14,7 @@ from tests.support.http.access_example import (
     STATUS,
     Calls,
     Example,
-    Place,
+    QueueExample,
 )
 from tests.support.http.arrow_streams import to_stream
 from tests.support.http.operator_route_examples import OF_OPERATORS, WITHOUT_QUEUE
@@ -22,7 +22,7 @@ from tests.support.http.operator_route_examples import OF_OPERATORS, WITHOUT_QUE
 __all__ = ["EXAMPLES", "WITHOUT_QUEUE"]
 
 
-def _ack(place: Place) -> dict[str, str]:
+def _ack(place: QueueExample) -> dict[str, str]:
     return {
         "transactionId": place.transaction_id,
         "partitionId": place.partition_id,
@@ -30,12 +30,12 @@ def _ack(place: Place) -> dict[str, str]:
     }
 
 
-def _transaction(place: Place) -> dict[str, Any]:
+def _transaction(place: QueueExample) -> dict[str, Any]:
     push = {"type": "push", "items": [{"queue": place.queue, "payload": 1}]}
     return {"operations": [push, {"type": "ack", **_ack(place)}]}
 
 
-def _cycle(place: Place) -> dict[str, Any]:
+def _cycle(place: QueueExample) -> dict[str, Any]:
     return {
         "query_id": place.query_id,
         "partition_id": place.partition_id,
@@ -45,7 +45,7 @@ def _cycle(place: Place) -> dict[str, Any]:
     }
 
 
-def _ranges(place: Place) -> dict[str, Any]:
+def _ranges(place: QueueExample) -> dict[str, Any]:
     known = place.position["queues"][place.queue]
     return {
         "queue": place.queue,

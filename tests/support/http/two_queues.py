@@ -10,7 +10,7 @@ from skep.http.routes import all_routes
 from skep.store.memory import MemoryStore
 from skep.testing.clock import ManualClock
 from tests.support.broker_builders import make_broker
-from tests.support.http.access_example import Place, make_place
+from tests.support.http.access_example import QueueExample, make_queue_example
 from tests.support.http.authenticated_app import make_app
 
 OWN, OTHER = "orders", "payments"
@@ -18,14 +18,14 @@ ROUTES = all_routes()
 
 
 @dataclass(frozen=True)
-class Scene:
+class TwoQueues:
     """Two queues with something to do in each, and the door in front of them."""
 
     broker: Broker
     store: MemoryStore
     app: App
-    own: Place
-    other: Place
+    own: QueueExample
+    other: QueueExample
 
     def kept(self) -> dict[str, str]:
         """All that is stored. If it is the same later, nothing was written."""
@@ -39,15 +39,15 @@ class Scene:
         return repr((summary, groups, lags, await self.broker.dead_letters.list(queue)))
 
 
-async def make_scene(broker: Broker, store: MemoryStore, clock: ManualClock) -> Scene:
-    own, other = await make_place(broker, OWN), await make_place(broker, OTHER)
-    return Scene(broker, store, make_app(broker, clock, routes=ROUTES), own, other)
+async def make_two_queues(broker: Broker, store: MemoryStore, clock: ManualClock) -> TwoQueues:
+    own, other = await make_queue_example(broker, OWN), await make_queue_example(broker, OTHER)
+    return TwoQueues(broker, store, make_app(broker, clock, routes=ROUTES), own, other)
 
 
 @asynccontextmanager
-async def open_scene() -> AsyncIterator[Scene]:
+async def open_two_queues() -> AsyncIterator[TwoQueues]:
     """A scene of its own, for a test that needs more than one."""
     clock = ManualClock()
     store = MemoryStore(clock=clock)
     async with make_broker(store) as broker:
-        yield await make_scene(broker, store, clock)
+        yield await make_two_queues(broker, store, clock)
