@@ -105,3 +105,21 @@ def test_invalid_of_a_part_names_the_whole() -> None:
     error = TooLarge("payload", "is too large").within("items[2]")
 
     assert (type(error), error.field) == (TooLarge, "items[2].payload")
+
+
+@pytest.mark.parametrize(
+    ("field", "path"),
+    [
+        ("queue", ("queue",)),
+        ("drafts[0].payload", ("drafts", 0, "payload")),
+        ("operations[2].verdicts[10].offset", ("operations", 2, "verdicts", 10, "offset")),
+    ],
+)
+def test_a_field_has_a_path_and_the_path_names_the_field(
+    field: str, path: tuple[str | int, ...]
+) -> None:
+    error = TooLarge(field, "is too large")
+
+    assert error.path == path
+    moved = TooLarge("elsewhere", "is too large").at(path)
+    assert (type(moved), moved.field, moved.reason) == (TooLarge, field, "is too large")

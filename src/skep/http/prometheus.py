@@ -13,7 +13,7 @@ from skep.model.quota import Quota
 from skep.model.stats import GroupLag, QueueSummary
 from skep.model.tally import Tally
 from skep.wire.admin.group import seconds_since
-from skep.wire.stats.throughput import Worker
+from skep.wire.stats.throughput import WorkerStats
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
@@ -44,7 +44,7 @@ def expose(metrics: Sequence[Metric]) -> bytes:
     return generate_latest(registry)
 
 
-def of_server(request: HttpRequest, worker: Worker, *, healthy: bool) -> list[Metric]:
+def of_server(request: HttpRequest, worker: WorkerStats, *, healthy: bool) -> list[Metric]:
     """What may be told to everybody: no name of a queue is in it."""
     up = GaugeMetricFamily("skep_up", "Whether the store takes writes.", value=float(healthy))
     info = GaugeMetricFamily("skep_info", "The server.", labels=("version", "worker_id"))

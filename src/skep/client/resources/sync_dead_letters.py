@@ -13,8 +13,8 @@ from skep.model.message import Receipt
 from skep.model.name import MAX_NUMBER, check_count, check_label, check_name
 from skep.wire import paths
 from skep.wire.message.dead_letter import (
-    DeadLetterPage,
     DeadLetterSelection,
+    DeadLettersResponse,
     DeletedDeadLetters,
     Replayed,
     WireDeadLetter,
@@ -119,7 +119,7 @@ class DeadLettersResource:
         to: datetime | None,
         before: int | None,
         limit: int,
-    ) -> DeadLetterPage:
+    ) -> DeadLettersResponse:
         request = read(
             paths.DEAD_LETTERS,
             queue=check_name("queue", queue),
@@ -131,7 +131,7 @@ class DeadLettersResource:
             limit=limit,
         )
         answer = self._connection.send(request)
-        return answer.decode(DeadLetterPage)
+        return answer.decode(DeadLettersResponse)
 
     def _replay(self, queue: str, choice: DeadLetterSelection) -> Replayed:
         request = post(paths.replay(check_name("queue", queue)), choice, repeatable=False)

@@ -7,10 +7,10 @@ from skep.http.routes.lookup import queue_in_query, queues_in_query
 from skep.http.routing import delete, get, named_queue, post
 from skep.wire import paths
 from skep.wire.message.dead_letter import (
-    DeadLetterPage,
     DeadLetterSelection,
     DeadLetterSelectionQuery,
     DeadLettersQuery,
+    DeadLettersResponse,
     DeletedDeadLetters,
     Replayed,
     WireDeadLetter,
@@ -40,7 +40,7 @@ async def letters(request: HttpRequest) -> HttpResponse:
     )
     with_data = request.may(Permission.READ)
     return HttpResponse(
-        DeadLetterPage(
+        DeadLettersResponse(
             messages=[
                 to_wire_dead_letter(letter, with_data=with_data) for letter in page.dead_letters
             ],
@@ -93,7 +93,7 @@ ROUTES = (
         queues=queue_in_query,
         summary="Dead letters, newest first; payloads and error texts need the permission read.",
         query=DeadLettersQuery,
-        response=DeadLetterPage,
+        response=DeadLettersResponse,
     ),
     get(
         path=paths.DEAD_LETTER,

@@ -22,8 +22,8 @@ from skep.wire.stats.resource import (
     NamespaceRows,
     PartitionDepth,
     PartitionRow,
-    PartitionRows,
     PartitionsQuery,
+    PartitionsResponse,
     QueueDetail,
     QueueRows,
     QueuesQuery,
@@ -143,7 +143,7 @@ async def partitions(request: HttpRequest) -> HttpResponse:
         skip, left = max(0, skip - len(some)), query.limit - len(rows)
         if not left:
             break
-    return HttpResponse(PartitionRows(partitions=rows))
+    return HttpResponse(PartitionsResponse(partitions=rows))
 
 
 async def depth(request: HttpRequest) -> HttpResponse:
@@ -224,6 +224,6 @@ ROUTES = (
         queues=queue_in_query,
         summary="Partitions of one queue or of all.",
         query=PartitionsQuery,
-        response=PartitionRows,
+        response=PartitionsResponse,
     ),
 )

@@ -7,7 +7,7 @@ from skep.http.request import HttpRequest
 from skep.http.routes.lookup import queues_in_query
 from skep.model.name import to_datetime
 from skep.model.queue import Queue
-from skep.wire.stats.throughput import Worker
+from skep.wire.stats.throughput import WorkerStats
 from skep.wire.stats.time_window import Window, WindowQuery, to_window
 
 
@@ -34,11 +34,11 @@ async def queue_filter(request: HttpRequest) -> Callable[[str], bool]:
     return lambda name: name in names
 
 
-def workers(request: HttpRequest) -> list[Worker]:
+def workers(request: HttpRequest) -> list[WorkerStats]:
     """Who serves: this process."""
     server_info = request.server_info
     return [
-        Worker(
+        WorkerStats(
             worker_id=server_info.worker_id,
             hostname=server_info.hostname,
             pid=server_info.pid,

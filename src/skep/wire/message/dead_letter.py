@@ -56,7 +56,7 @@ class WireDeadLetter(Body, frozen=True, kw_only=True):
     failed_at: datetime
 
 
-class DeadLetterPage(Body, frozen=True, kw_only=True):
+class DeadLettersResponse(Body, frozen=True, kw_only=True):
     """Newest first; ``total`` counts the letters of all pages."""
 
     messages: list[WireDeadLetter]

@@ -11,7 +11,7 @@ from skep.model.tally import Bucket, Tally
 from skep.wire.body import Body
 from skep.wire.pagination import TimeRange
 from skep.wire.stats.counts import ManyLimit
-from skep.wire.stats.throughput import Point, Worker
+from skep.wire.stats.throughput import Point, WorkerStats
 from skep.wire.stats.time_window import WindowQuery
 
 Interval = Literal["minute", "hour", "day"]
@@ -112,7 +112,7 @@ class WorkerMetrics(Body, frozen=True, kw_only=True):
     bucket_minutes: int
     point_count: int
     time_series: list[Point]
-    workers: list[Worker]
+    workers: list[WorkerStats]
     queues: list[QueueTally]
     summary: WorkerSummary
 

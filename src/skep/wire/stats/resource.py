@@ -120,7 +120,7 @@ class PartitionRow(WireCounts, frozen=True, kw_only=True):
     newest_message: datetime | None
 
 
-class PartitionRows(Body, frozen=True, kw_only=True):
+class PartitionsResponse(Body, frozen=True, kw_only=True):
     partitions: list[PartitionRow]
 
 

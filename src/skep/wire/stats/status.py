@@ -9,7 +9,7 @@ from skep.model.tally import Tally
 from skep.wire.body import Body
 from skep.wire.pagination import TimeRange
 from skep.wire.stats.counts import WireCounts, to_counts
-from skep.wire.stats.throughput import Efficiency, Point, Worker, to_efficiency
+from skep.wire.stats.throughput import Efficiency, Point, WorkerStats, to_efficiency
 
 
 class StatusMessages(WireCounts, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class StatusResponse(Body, frozen=True, kw_only=True):
     messages: StatusMessages
     leases: StatusLeases
     dead_letter_queue: StatusDeadLetters
-    workers: list[Worker]
+    workers: list[WorkerStats]
     errors: StatusErrors
 
 

@@ -34,7 +34,7 @@ class Efficiency(Body, frozen=True, kw_only=True):
     ack: float
 
 
-class Worker(Body, frozen=True, kw_only=True):
+class WorkerStats(Body, frozen=True, kw_only=True):
     """A process that serves the queues."""
 
     worker_id: str

@@ -5,10 +5,11 @@ from itertools import accumulate
 
 from hypothesis import given, strategies as st
 
-from skep.core.rules.latency import Ages, completed
+from skep.core.rules.latency import Ages, ages_of, completed
 from skep.model import ranges
 from skep.model.consumer import ConsumerState
 from skep.model.latency import bucket_of
+from skep.model.segment import Columns, Segment
 
 NOW = 1_893_499_200_000_000
 HOUR = 3_600_000_000
@@ -48,3 +49,21 @@ def test_every_message_counts_in_the_bucket_of_its_age(
 def _state(done: set[int], *, run_end: int) -> ConsumerState:
     cursor, acked = ranges.advance(0, ranges.from_offsets(done))
     return ConsumerState(cursor=cursor, acked=acked, run_end=run_end)
+
+
+def test_a_segment_gives_its_messages_the_instant_of_its_commit() -> None:
+    segments = [
+        Segment(
+            queue=1,
+            partition=1,
+            start=start,
+            created_at=NOW + start,
+            lane=0,
+            position=start,
+            size=0,
+            columns=Columns(payloads=[b""] * 2),
+        )
+        for start in (4, 6)
+    ]
+
+    assert ages_of(segments) == Ages([4, 6], [NOW + 4, NOW + 6])
