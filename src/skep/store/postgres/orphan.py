@@ -1,8 +1,8 @@
-"""Rows of queues that do not exist and that nobody deleted: what a partial restore leaves behind.
+"""Rows of queues that do not exist and were not deleted, as after a partial restore.
 
-A deleted queue is listed in ``queue_removal`` in the same transaction, and only what is listed is
-removed. The rest may be all that is left of messages that were answered, so it stays. A server does
-not start on more than a few of them: producers would fill queues of the same names anew.
+A deleted queue is listed in ``queue_removal`` in the same transaction, and only listed rows are
+purged. Other rows may be all that is left of acknowledged messages, so they stay. A server does not
+start with more than a few of them: producers would create new queues of the same names.
 """
 
 import logging
@@ -15,15 +15,15 @@ from skep.errors import Corrupted
 from skep.store.postgres.sql import QUERIES
 
 SHARE = 0.01
-"""The share of all segments up to which a server starts nevertheless."""
+"""The share of all segments up to which a server starts with a warning."""
 MOST = 10_000
-"""Rows of a kind that are counted in a queue at most. As many segments are always too many."""
+"""Rows of a kind that are counted per queue at most. That many segments are always too many."""
 
 _log = logging.getLogger("skep.store")
 
 
 class Ownerless(NamedTuple):
-    """What a queue that does not exist holds; each number up to ``MOST`` rows."""
+    """The rows of a queue that does not exist; counted up to ``MOST`` of each kind."""
 
     queue: int
     partitions: int
@@ -41,7 +41,7 @@ async def find_ownerless(connection: asyncpg.Connection) -> list[Ownerless]:
 
 
 async def discard_ownerless(connection: asyncpg.Connection, queues: Sequence[int]) -> None:
-    """List the queues as deleted; their rows are removed like those of any deleted queue."""
+    """List the queues as deleted; their rows are purged like those of any deleted queue."""
     await connection.execute(QUERIES["discard_ownerless"], list(queues))
 
 

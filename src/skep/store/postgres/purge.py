@@ -1,4 +1,4 @@
-"""Removing the rows of deleted queues and groups, a bounded number in each transaction."""
+"""Deletes the rows of deleted queues and groups, a bounded number in each transaction."""
 
 from typing import Any, NamedTuple
 
@@ -8,7 +8,7 @@ from skep.store.postgres.session import PostgresSession
 from skep.store.postgres.sql import QUERIES
 
 ROWS = 1000
-"""Rows of one kind that a transaction removes at most: some ten milliseconds."""
+"""Rows of one kind that a transaction deletes at most: some ten milliseconds."""
 PARTITIONS = 200
 
 _FIRST_KEYS: dict[str, tuple[Any, ...]] = {
@@ -19,12 +19,12 @@ _FIRST_KEYS: dict[str, tuple[Any, ...]] = {
     "purge_removals": (-1,),
     "purge_heads": (-1,),
 }
-"""The kinds of rows in the order in which they go, each with the key to begin with."""
+"""The kinds of rows in the order of deletion, each with its first key."""
 _KINDS = tuple(_FIRST_KEYS)
 
 
 class _Place(NamedTuple):
-    """How far a pass through the rows of a queue is: the kinds that are left, and the next key."""
+    """The progress of a pass through the rows of a queue: the kinds left, and the next key."""
 
     kinds: tuple[str, ...]
     key: tuple[Any, ...]
@@ -50,13 +50,13 @@ class PostgresPurger:
 
 
 class QueuePurger:
-    """Remembers where it is. Without that, as after a restart, it begins with the first keys."""
+    """Purges queues; keeps its progress in memory, and starts over after a restart."""
 
     def __init__(self) -> None:
         self._places: dict[int, _Place] = {}
 
     async def step(self, session: PostgresSession) -> bool:
-        """One transaction; False if there is nothing to do now, or another server is at it."""
+        """Run one transaction; False if there is nothing to do, or another server does it."""
         places = await session.write(self._step)
         # Not before it is committed.
         self._places = places
@@ -78,10 +78,10 @@ async def _remove(connection: asyncpg.Connection, queue: int, place: _Place) -> 
     kind = place.kinds[0]
     if kind == "purge_partitions":
         return await _remove_partitions(connection, queue, place)
-    gone = await connection.fetch(QUERIES[kind], queue, *place.key, ROWS)
-    if len(gone) < ROWS:
+    deleted = await connection.fetch(QUERIES[kind], queue, *place.key, ROWS)
+    if len(deleted) < ROWS:
         return place.next_kind()
-    return place._replace(key=max(map(tuple, gone)))
+    return place._replace(key=max(map(tuple, deleted)))
 
 
 async def _remove_partitions(connection: asyncpg.Connection, queue: int, place: _Place) -> _Place:
@@ -97,20 +97,20 @@ async def _remove_partitions(connection: asyncpg.Connection, queue: int, place: 
 
 
 class _GroupPlace(NamedTuple):
-    """How far a pass through the states of a group is; without a partition it is at its end."""
+    """The progress of a pass through the states of a group; no partition means the end."""
 
     group: tuple[int, str, str]
     partition: int | None = -1
 
 
 class GroupPurger:
-    """Remembers where it is, like ``QueuePurger``."""
+    """Purges groups; keeps its progress in memory, like ``QueuePurger``."""
 
     def __init__(self) -> None:
         self._place: _GroupPlace | None = None
 
     async def step(self, session: PostgresSession) -> bool:
-        """One transaction; False if there is nothing to do now, or another server is at it."""
+        """Run one transaction; False if there is nothing to do, or another server does it."""
         place = await session.write(self._step)
         # Not before it is committed.
         self._place = place

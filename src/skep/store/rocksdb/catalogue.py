@@ -29,12 +29,12 @@ _SPARSE = 10
 """Partitions whose numbers are further apart than this on average are read one by one."""
 
 STEP = 500
-"""States that are written at a time."""
+"""States that are written in one step."""
 _PAUSE_SECONDS = 0.001
-"""Between two steps, for everybody else."""
+"""Between two steps, so that other calls are served."""
 
 RECENT = 10_000
-"""Partitions written last that are kept in memory: those that are pushed to all the time."""
+"""Partitions that are kept in memory: those written last."""
 
 
 class GroupRecord(NamedTuple):
@@ -72,13 +72,13 @@ class RocksCatalogueTable:
         return stored
 
     def _put_queue(self, queue: Queue, replace: bool) -> tuple[Queue, bool]:
-        known = next((q for q in self._queues.values() if q.name == queue.name), None)
-        if known and not replace:
-            return known, False
+        existing = next((q for q in self._queues.values() if q.name == queue.name), None)
+        if existing and not replace:
+            return existing, False
         queue = msgspec.structs.replace(
             queue,
-            number=known.number if known else self._context.next_number(),
-            created_at=known.created_at if known else self._context.clock.now(),
+            number=existing.number if existing else self._context.next_number(),
+            created_at=existing.created_at if existing else self._context.clock.now(),
             version=self._context.next_number(),
         )
         batch = WriteBatch(raw_mode=True)
@@ -92,7 +92,7 @@ class RocksCatalogueTable:
         self._groups.setdefault(queue.number, {})
 
     async def create_partitions(self, queue: int, names: Sequence[str]) -> list[Partition]:
-        """Not synced: the log of writes keeps its order, so the append that follows makes it so."""
+        """Not synced: the log keeps its order, so the sync of the first append includes it."""
         return await self._context.retry_stalled(partial(self._create_partitions, queue, names))
 
     def _create_partitions(self, queue: int, names: Sequence[str]) -> list[Partition]:
@@ -173,9 +173,9 @@ class RocksCatalogueTable:
     async def subscribe(
         self, subscription: Subscription, consumers: Sequence[StoredConsumer]
     ) -> bool:
-        """Many states are written in steps, and count when the subscription is written.
+        """Many states are written in steps; they take effect with the subscription, at the end.
 
-        The group is listed before. After a crash its states are removed.
+        The group is listed for ``purge`` before, so that after a crash its states are deleted.
         """
         queue, group = subscription.queue, subscription.group
         if queue not in self._queues or group in self._groups[queue]:
@@ -199,7 +199,7 @@ class RocksCatalogueTable:
         return is_new
 
     def _free_name(self, queue: int, group: str) -> str:
-        """A name to store a group under that no rows have."""
+        """A name to store a group under that no other rows have."""
         place = queue, group
         is_taken = place in self._starting or place in self._context.purging_groups
         return f"{group}\x00{self._context.next_number()}" if is_taken else group
@@ -297,7 +297,7 @@ class RocksCatalogueTable:
         return (_partition(value) for _, value in self._context.db.scan(lower, upper))
 
     def _read_consumers(self, lower: bytes, upper: bytes) -> Iterator[StoredConsumer]:
-        """The states of groups that exist, between two keys of one queue."""
+        """The states of existing groups between two keys of one queue."""
         groups = self._groups[keys.unpack(lower[1:9])]
         wanted = {group.stored: name for name, group in groups.items()}
         for key, value in self._context.db.scan(lower, upper):
@@ -306,7 +306,7 @@ class RocksCatalogueTable:
                 yield StoredConsumer(partition, wanted[stored], _consumer(value))
 
     def remember(self, written: Iterable[Partition]) -> None:
-        """Keep what has been written, not before, and at once: the next to read builds on it."""
+        """Keep partitions that were just written; the next commit reads them from here."""
         for partition in written:
             self._recent[partition.number] = partition
             self._recent.move_to_end(partition.number)
@@ -314,7 +314,7 @@ class RocksCatalogueTable:
             self._recent.popitem(last=False)
 
     def end_of(self, partition: int) -> Offset:
-        """The end of a partition whose queue is not known; needed only if it holds nothing."""
+        """The end of a partition of any queue; 0 if it does not exist."""
         found = (self.partition(queue, partition) for queue in self._queues)
         return next((known.end for known in found if known), 0)
 

@@ -54,7 +54,7 @@ class RocksTraceTable:
         return (each for each in entries if not self._is_removed(*keys.unpack_pair(each[1])))
 
     def _is_removed(self, partition: int, offset: Offset) -> bool:
-        """Whether a message belongs to a deleted queue. Its segment is the first to be removed."""
+        """Whether a message belongs to a deleted queue; its segment is purged first."""
         if not self._purging:
             return False
         lower, upper = keys.pack(partition), keys.segment_key(partition, offset + 1)
