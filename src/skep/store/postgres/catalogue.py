@@ -54,8 +54,8 @@ class PostgresCatalogueTable:
 
             async def work(connection: asyncpg.Connection) -> tuple[None, CommitEffects]:
                 now = self._session.clock.now()
-                made = await connection.fetch(QUERIES["create_partitions"], queue, missing, now)
-                return None, CommitEffects(created=tuple(map(rows.to_partition, made)))
+                created = await connection.fetch(QUERIES["create_partitions"], queue, missing, now)
+                return None, CommitEffects(created=tuple(map(rows.to_partition, created)))
 
             await self._feed.write_and_publish(work)
             existing = await self._named(queue, names)

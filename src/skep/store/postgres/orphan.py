@@ -47,15 +47,15 @@ async def discard_ownerless(connection: asyncpg.Connection, queues: Sequence[int
 
 async def check_ownerless(connection: asyncpg.Connection) -> None:
     """Raise ``Corrupted`` if more than a small share of the segments has no queue."""
-    found = await find_ownerless(connection)
-    if not found:
+    ownerless = await find_ownerless(connection)
+    if not ownerless:
         return
-    if await _is_too_much(connection, sum(each.segments for each in found)):
+    if await _is_too_much(connection, sum(queue.segments for queue in ownerless)):
         raise Corrupted(
-            f"{_words(found)}. Nothing was changed. A restore was probably partial: restore all of "
-            "the schema queen, or discard them for good with skep ownerless discard"
+            f"{_describe(ownerless)}. Nothing was changed. A restore was probably partial: restore "
+            "all of the schema queen, or discard them for good with skep ownerless discard"
         )
-    _log.warning("%s; they stay until you call skep ownerless discard", _words(found))
+    _log.warning("%s; they stay until you call skep ownerless discard", _describe(ownerless))
 
 
 async def _is_too_much(connection: asyncpg.Connection, segments: int) -> bool:
@@ -66,13 +66,14 @@ async def _is_too_much(connection: asyncpg.Connection, segments: int) -> bool:
     return total < enough
 
 
-def _words(found: Sequence[Ownerless]) -> str:
-    segments = sum(each.segments for each in found)
-    more = " or more" if any(each.segments == MOST for each in found) else ""
-    numbers = ", ".join(str(each.queue) for each in found[:10])
-    rest = f" and {len(found) - 10} more" if len(found) > 10 else ""
+def _describe(ownerless: Sequence[Ownerless]) -> str:
+    segments = sum(queue.segments for queue in ownerless)
+    messages = sum(queue.messages for queue in ownerless)
+    size = sum(queue.bytes for queue in ownerless)
+    more = " or more" if any(queue.segments == MOST for queue in ownerless) else ""
+    numbers = ", ".join(str(queue.queue) for queue in ownerless[:10])
+    rest = f" and {len(ownerless) - 10} more" if len(ownerless) > 10 else ""
     return (
-        f"PostgreSQL holds {segments}{more} segments with {sum(each.messages for each in found)} "
-        f"messages ({sum(each.bytes for each in found)} bytes) of {len(found)} queues that do not "
-        f"exist (numbers {numbers}{rest})"
+        f"PostgreSQL holds {segments}{more} segments with {messages} messages ({size} bytes) of "
+        f"{len(ownerless)} queues that do not exist (numbers {numbers}{rest})"
     )

@@ -63,10 +63,10 @@ class QueuePurger:
         return bool(places)
 
     async def _step(self, connection: asyncpg.Connection) -> dict[int, _Place]:
-        found = await connection.fetch(QUERIES["next_removal"])
-        if not found:
+        listed = await connection.fetch(QUERIES["next_removal"])
+        if not listed:
             return {}
-        queue, is_emptied = found[0]["queue"], found[0]["emptied"]
+        queue, is_emptied = listed[0]["queue"], listed[0]["emptied"]
         place = self._places.get(queue, _FIRST)
         if place.kinds:
             return {queue: await _remove(connection, queue, place)}
@@ -117,10 +117,10 @@ class GroupPurger:
         return place is not None
 
     async def _step(self, connection: asyncpg.Connection) -> _GroupPlace | None:
-        found = await connection.fetch(QUERIES["next_group_removal"])
-        if not found:
+        listed = await connection.fetch(QUERIES["next_group_removal"])
+        if not listed:
             return None
-        (row,) = found
+        (row,) = listed
         group = row["queue"], row["consumer_group"], row["subscription"]
         place = self._place
         if place is None or place.group != group:

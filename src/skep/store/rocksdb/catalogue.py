@@ -102,8 +102,8 @@ class RocksCatalogueTable:
         batch = WriteBatch(raw_mode=True)
         now = self._context.clock.now()
         for name in names:
-            known = self._context.db.get(keys.name_key(queue, name))
-            partition = self.partition(queue, keys.unpack(known)) if known else None
+            stored_number = self._context.db.get(keys.name_key(queue, name))
+            partition = self.partition(queue, keys.unpack(stored_number)) if stored_number else None
             if partition is None and name not in made:
                 partition = Partition(
                     number=self._context.next_number(), queue=queue, name=name, created_at=now
@@ -159,12 +159,12 @@ class RocksCatalogueTable:
     async def group_states(
         self, queue: int, group: str, *, after: int = -1, limit: int
     ) -> Sequence[StoredConsumer]:
-        known = self._groups.get(queue, {}).get(group)
-        if known is None:
+        record = self._groups.get(queue, {}).get(group)
+        if record is None:
             return []
         lower, upper = keys.consumer_key(queue, after + 1, ""), keys.after(b"c" + keys.pack(queue))
-        found = self._read_consumers(lower, upper)
-        return list(islice((each for each in found if each.group == group), limit))
+        states = self._read_consumers(lower, upper)
+        return list(islice((state for state in states if state.group == group), limit))
 
     async def subscriptions(self, queue: int) -> list[Subscription]:
         groups = self._groups.get(queue, {})
@@ -237,15 +237,15 @@ class RocksCatalogueTable:
             batch.put(key, encode(state))
 
     async def delete_group(self, queue: int, group: str) -> None:
-        known = self._groups.get(queue, {}).get(group)
-        if known is None:
+        record = self._groups.get(queue, {}).get(group)
+        if record is None:
             return
         batch = WriteBatch(raw_mode=True)
-        batch.delete(keys.subscription_key(queue, known.stored))
-        batch.put(keys.listed_group_key(queue, known.stored), b"")
+        batch.delete(keys.subscription_key(queue, record.stored))
+        batch.put(keys.listed_group_key(queue, record.stored), b"")
         self._context.write(batch)
         del self._groups[queue][group]
-        self._context.purging_groups[queue, known.stored] = b""
+        self._context.purging_groups[queue, record.stored] = b""
         await self._context.db.sync()
 
     async def delete_queue(self, queue: int) -> bool:
@@ -269,27 +269,27 @@ class RocksCatalogueTable:
             batch.put(keys.consumer_key(queue, partition, stored), encode(state))
 
     def queue_version(self, queue: int) -> int | None:
-        known = self._queues.get(queue)
-        return known.version if known else None
+        stored = self._queues.get(queue)
+        return stored.version if stored else None
 
     def partition(self, queue: int, partition: int) -> Partition | None:
         if queue not in self._queues:
             return None
-        known = self._recent.get(partition)
-        if known is None:
+        stored = self._recent.get(partition)
+        if stored is None:
             value = self._context.db.get(keys.partition_key(queue, partition))
-            known = None if value is None else _partition(value)
-        return known if known and known.queue == queue else None
+            stored = None if value is None else _partition(value)
+        return stored if stored and stored.queue == queue else None
 
     def subscription(self, queue: int, group: str) -> Subscription | None:
-        known = self._groups.get(queue, {}).get(group)
-        return known.subscription if known else None
+        record = self._groups.get(queue, {}).get(group)
+        return record.subscription if record else None
 
     def consumer(self, queue: int, partition: int, group: str) -> Consumer | None:
-        known = self._groups.get(queue, {}).get(group)
-        if known is None:
+        record = self._groups.get(queue, {}).get(group)
+        if record is None:
             return None
-        value = self._context.db.get(keys.consumer_key(queue, partition, known.stored))
+        value = self._context.db.get(keys.consumer_key(queue, partition, record.stored))
         return None if value is None else _consumer(value)
 
     def _read_partitions(self, queue: int, after: int = -1) -> Iterator[Partition]:
@@ -315,8 +315,8 @@ class RocksCatalogueTable:
 
     def end_of(self, partition: int) -> Offset:
         """The end of a partition of any queue; 0 if it does not exist."""
-        found = (self.partition(queue, partition) for queue in self._queues)
-        return next((known.end for known in found if known), 0)
+        owners = (self.partition(queue, partition) for queue in self._queues)
+        return next((owner.end for owner in owners if owner), 0)
 
 
 def put_partition(batch: WriteBatch, partition: Partition) -> None:

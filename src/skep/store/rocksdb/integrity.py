@@ -61,18 +61,18 @@ def check_logs(path: Path) -> None:
 
     The end of the last one may be missing, as after a crash.
     """
-    known: tuple[Path, int] | None = None
+    previous: tuple[Path, int] | None = None
     for log in sorted(path.glob("[0-9]*.log")):
         writes = _writes_of(log)
         if writes is None:
             continue
         first, end = writes
-        if known is not None and first > known[1]:
+        if previous is not None and first > previous[1]:
             raise Corrupted(
-                f"{path} is damaged: writes {known[1]} to {first - 1} are missing between "
-                f"{known[0].name} and {log.name}. {ADVICE}"
+                f"{path} is damaged: writes {previous[1]} to {first - 1} are missing between "
+                f"{previous[0].name} and {log.name}. {ADVICE}"
             )
-        known = log, end
+        previous = log, end
 
 
 def sync_logs(path: Path) -> None:

@@ -98,12 +98,12 @@ def purge_group(
     """
     prefix = b"c" + keys.pack(queue)
     rest = database.scan(max(start, prefix), keys.after(prefix))
-    found = [key for key, _ in islice(rest, ROWS + 1)]
-    for key in found[:ROWS]:
+    state_keys = [key for key, _ in islice(rest, ROWS + 1)]
+    for key in state_keys[:ROWS]:
         if keys.consumer_place(key)[1] == group:
             batch.delete(key)
-    if len(found) > ROWS:
-        return found[ROWS]
+    if len(state_keys) > ROWS:
+        return state_keys[ROWS]
     batch.delete(keys.listed_group_key(queue, group))
     return None
 
@@ -119,16 +119,16 @@ class _Step:
     def run(self, queue: int) -> bool:
         prefix = b"p" + keys.pack(queue)
         rest = self._db.scan(self._progress.get(b"p", prefix), keys.after(prefix))
-        found = [key for key, _ in islice(rest, ROWS)]
-        if not found:
+        partition_keys = [key for key, _ in islice(rest, ROWS)]
+        if not partition_keys:
             self._purge_queue(queue)
             return True
-        partitions = [keys.last_number(key) for key in found]
+        partitions = [keys.last_number(key) for key in partition_keys]
         if all(self._purge_kind(kind, partitions) for kind in _OF_PARTITIONS):
-            for key in found:
+            for key in partition_keys:
                 self._batch.delete(key)
             self._progress.clear()
-            self._progress[b"p"] = found[-1]
+            self._progress[b"p"] = partition_keys[-1]
         return False
 
     def _purge_kind(self, kind: bytes, partitions: Sequence[int]) -> bool:
@@ -173,11 +173,11 @@ class _Step:
     def _purge_queue(self, queue: int) -> None:
         for kind in _OF_QUEUES:
             prefix = kind + keys.pack(queue)
-            found = list(islice(self._db.scan(prefix, keys.after(prefix)), ROWS + 1))
-            if len(found) > ROWS:
+            rows = list(islice(self._db.scan(prefix, keys.after(prefix)), ROWS + 1))
+            if len(rows) > ROWS:
                 self._batch.delete_range(prefix, keys.after(prefix))
                 continue
-            for key, _ in found:
+            for key, _ in rows:
                 self._batch.delete(key)
         self._batch.delete(keys.removed_queue_key(queue))
 
