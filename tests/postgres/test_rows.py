@@ -124,7 +124,7 @@ async def _pages(sql: asyncpg.Connection) -> dict[str, int]:
         "locked_partitions": (0, [partition]),
         "read_consumers": ([queue], [QUEUE_MODE], [partition]),
         "heads": (queue,),
-        "news_heads": (),
+        "peer_event_heads": (),
         "first_kept": (partition,),
     }
     return {name: await _pages_of(sql, name, *each) for name, each in arguments.items()}

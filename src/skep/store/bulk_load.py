@@ -1,7 +1,7 @@
-"""What moving queues from one store to another needs beside the protocol: a second way in.
+"""What copying queues between stores needs besides the protocol: rows with their own numbers.
 
-``commit`` gives numbers, offsets and times of its own. A load says all of them itself, so that what
-was so in one store is so in the other.
+``commit`` assigns numbers, offsets and times. A bulk load contains them, so that the copy has the
+same ones.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from skep.store.protocol import Store, StoredConsumer
 
 
 class StoredOutcome(NamedTuple):
-    """What became of a change with an idempotency key."""
+    """The outcome of a change with an idempotency key."""
 
     name: str
     fingerprint: bytes
@@ -29,7 +29,7 @@ class StoredOutcome(NamedTuple):
 
 
 class StoredId(NamedTuple):
-    """Where the message is whose id a producer chose."""
+    """The offset of a message with a producer-chosen id."""
 
     partition: int
     chosen: str
@@ -37,7 +37,7 @@ class StoredId(NamedTuple):
 
 
 class LoadedRemoval(NamedTuple):
-    """A line of the history, with its place in it."""
+    """A line of the retention history, with its number."""
 
     number: int
     removal: Removal
@@ -49,11 +49,11 @@ class LoadedConsumer(NamedTuple):
 
 
 class BulkLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows as they are to be, written together or not at all.
+    """Rows that are written together or not at all.
 
-    A queue of a number that is there gets what the load says of it. Entries and outcomes that are
-    there stay as they are; ``marks`` are entries that replace what is there. No number up to
-    ``reserved`` will be given by the store itself, and a load gives none.
+    A queue replaces the stored one of the same number. Stored entries and outcomes are kept;
+    ``marks`` are entries that replace stored ones. After the load the store assigns no number up
+    to ``reserved``.
     """
 
     reserved: int = 0
@@ -62,7 +62,7 @@ class BulkLoad(msgspec.Struct, frozen=True, kw_only=True):
     segments: Sequence[Segment] = ()
     ids: Sequence[StoredId] = ()
     heads: Mapping[tuple[int, int], int] = {}
-    """Where the journal of a queue ends, by queue and lane."""
+    """The end of the journal, by queue and lane."""
     subscriptions: Sequence[Subscription] = ()
     consumers: Sequence[LoadedConsumer] = ()
     dead_letters: Sequence[DeadLetter] = ()
@@ -74,34 +74,34 @@ class BulkLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Transferable(Store, Protocol):
-    """A store that queues can be moved out of, and into."""
+    """A store that queues can be copied from, and to."""
 
     async def load(self, load: BulkLoad) -> None:
-        """Write rows as they are; durable on return. Nobody else may use the store."""
+        """Write rows unchanged; durable on return. No other server may use the store meanwhile."""
         ...
 
     async def others(self) -> int:
-        """How many other servers use the store, as far as can be seen."""
+        """The number of other servers that use the store, as far as the store knows."""
         ...
 
     async def last_number(self) -> int:
-        """The highest number that was ever given, or reserved."""
+        """The highest number that was ever assigned or reserved."""
         ...
 
     async def locate(self, partition: int, chosen: Sequence[str]) -> list[Offset | None]:
-        """Where the messages with these producer-chosen ids are."""
+        """The offsets of the messages with these producer-chosen ids."""
         ...
 
     async def all_events(
         self, queue: int, *, after: tuple[int, Offset, int], limit: int
     ) -> list[TraceEvent]:
-        """The trace events of a queue by partition, offset and number, behind one of them."""
+        """The trace events of a queue by partition, offset and number, after one of them."""
         ...
 
     async def all_entries(self, *, after: tuple[str, str], limit: int) -> list[Entry]:
-        """The entries of all spaces in an order of the store's own, behind space and key."""
+        """The entries of all spaces in an order of the store's own, after a space and key."""
         ...
 
     async def all_outcomes(self, *, after: str, limit: int) -> list[StoredOutcome]:
-        """The outcomes of changes with a key in an order of the store's own, behind a key."""
+        """The outcomes of changes with a key in an order of the store's own, after a key."""
         ...

@@ -1,4 +1,4 @@
-"""One clock for everything that must agree on when a lease ends; it can be given."""
+"""The clock of a store, which decides when a lease ends; tests pass their own."""
 
 import asyncio
 import time
@@ -14,20 +14,20 @@ class Timer(Protocol):
 
 
 class Clock(Protocol):
-    """Tells the time, and calls back when it has come."""
+    """The current time, and callbacks at a time."""
 
     def now(self) -> Instant: ...
 
     def call_at(self, when: Instant, callback: Callable[[], None]) -> Timer:
-        """Call ``callback`` on the event loop once ``when`` has come, not before."""
+        """Call ``callback`` on the event loop at ``when``, never earlier."""
         ...
 
 
 class SystemClock:
-    """The wall clock at the start, carried on by a clock that nobody sets.
+    """The wall clock at the start of the process, advanced by a monotonic clock.
 
-    A step of the wall clock would end leases early or keep them for hours; here it does
-    nothing until the process is started again. The time the machine sleeps counts.
+    A step of the wall clock would end leases early or keep them for hours; here it has no effect
+    until the process restarts. Time in which the machine is suspended counts.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class SystemClock:
         return (_steady_ns() + self._skew) // 1000
 
     def call_at(self, when: Instant, callback: Callable[[], None]) -> Timer:
-        # A millisecond late rather than a hair early: an early call would find nothing due.
+        # A millisecond late rather than early: an early callback would find nothing due.
         delay = max(0, when - self.now()) / SECOND + 0.001
         return asyncio.get_running_loop().call_later(delay, callback)
 

@@ -1,4 +1,4 @@
-"""Which store a URL means; the only file that knows them all."""
+"""Opens the store that a URL names; the only module that imports all of them."""
 
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -11,12 +11,12 @@ from skep.store.protocol import Store
 
 
 def open_store(url: str | Path, *, clock: Clock | None = None) -> Store:
-    """A directory, as a path or ``rocksdb:///path``, ``postgresql://…`` or ``memory://``."""
+    """Open a directory (a path or ``rocksdb:///path``), ``postgresql://…`` or ``memory://``."""
     return _open(url, clock)
 
 
 def open_transferable(url: str, *, create: bool = True) -> Transferable:
-    """A store that queues can be moved out of or into; without ``create`` it must be there."""
+    """A store that queues can be copied from or to; without ``create`` it must exist."""
     if not create and (directory := _directory(url)) and not (directory / "CURRENT").is_file():
         raise Invalid("store", f"{directory} does not hold a store")
     store = _open(url, None)
@@ -46,14 +46,14 @@ def _open(url: str | Path, clock: Clock | None) -> Transferable | MemoryStore:
 
 
 def restore_store(backup: Path, path: Path) -> None:
-    """Copy a backup of a directory into place, and check it."""
+    """Copy a backup to a new directory, and check the copy."""
     from skep.store.rocksdb.restore import restore  # an extra
 
     restore(backup, path)
 
 
 def _directory(url: str) -> Path | None:
-    """Where the files of a store are, if it has files of its own."""
+    """The directory of a store that has files of its own."""
     if "://" not in url:
         return Path(url)
     return Path(_path_in(url)) if url.startswith("rocksdb://") else None
@@ -65,7 +65,7 @@ def _path_in(url: str) -> str:
 
 
 def _open_rocksdb(path: str | Path, clock: Clock | None) -> Transferable:
-    # No name would mean the directory that the process happens to be in.
+    # An empty path would mean the working directory of the process.
     if path == "":
         raise Invalid("store", "must name a directory or be memory://")
     try:

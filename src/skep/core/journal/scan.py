@@ -207,7 +207,7 @@ class JournalScan:
                 lane=segment.lane,
                 position=segment.position + low - segment.start,
                 count=high - low,
-                columns=self._segment_reader.in_the_clear(partition, columns),
+                columns=self._segment_reader.decrypted(partition, columns),
             )
 
 

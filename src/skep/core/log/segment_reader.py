@@ -98,8 +98,8 @@ class SegmentReader:
                     attempt=attempt,
                 )
 
-    def in_the_clear(self, partition: PartitionState, columns: Columns) -> Columns:
-        """Columns whose payloads are readable: those of most queues are as they are."""
+    def decrypted(self, partition: PartitionState, columns: Columns) -> Columns:
+        """The columns with decrypted payloads; unchanged if none is encrypted."""
         flags = columns.flags
         if flags is None or not any(flags):
             return columns
@@ -112,7 +112,7 @@ class SegmentReader:
         return replace(columns, payloads=payloads, flags=None)
 
     def payload_of(self, letter: DeadLetter) -> bytes:
-        """The payload of a dead letter in the clear."""
+        """The decrypted payload of a dead letter."""
         partition = self._registry.find_partition(letter.partition)
         if not letter.encrypted or partition is None:
             return letter.payload

@@ -1,8 +1,8 @@
-"""How an embedded store judges the changes of one commit, each against the ones before it.
+"""Evaluates the changes of one commit, each against what is stored and the changes before it.
 
-A round reads what is stored through a ``CommitView``, keeps beside it what its own changes make of
-that, and hands the store everything to write at once. It reads all it needs while it judges, and
-touches nothing itself: if the write fails, nothing has happened.
+A round reads stored state through a ``CommitView``, collects the effects of its changes, and hands
+the store everything to write at once. It writes nothing itself: if the write fails, nothing has
+changed.
 """
 
 from collections import Counter
@@ -45,21 +45,21 @@ from skep.store.commit.partition_tail import PartitionTail
 
 
 class RecordedOutcome(msgspec.Struct, frozen=True, array_like=True):
-    """The outcome of a change with an idempotency key, as it is kept."""
+    """The stored outcome of a change with an idempotency key."""
 
     fingerprint: bytes
     outcome: Applied
     created_at: Instant
 
     def answer(self, key: IdempotencyKey) -> Outcome:
-        """What a change with ``key`` gets instead of being applied a second time."""
+        """The outcome of a repeated change with ``key``, which is not applied again."""
         if self.fingerprint != key.fingerprint:
             return Reused()
         return Applied(self.outcome.appended, repeated=True, memo=self.outcome.memo)
 
 
 class CommitView(Protocol):
-    """What is stored, as a round needs to see it."""
+    """The stored state that a round reads."""
 
     def queue_version(self, queue: int) -> int | None: ...
     def partition(self, queue: int, partition: int) -> Partition | None: ...
@@ -85,23 +85,23 @@ class CommitRound:
         self.now = now
         self.consumers: dict[tuple[int, int, str], ConsumerState] = {}
         self.leases: dict[tuple[int, int, str], LeaseId] = {}
-        """The live lease that a stored state must have, by place."""
+        """The live lease that a stored state must have, by queue, partition and group."""
         self.transactions: dict[int, dict[str, Offset]] = {}
-        """Where chosen ids are that this round appended, by partition."""
+        """The offsets of producer-chosen ids that this round appended, by partition."""
         self.dead_letters: dict[tuple[int, Offset, str], DeadLetter] = {}
-        """By message and group: there is one of each, the newest."""
+        """By message and group; the newest replaces an earlier one."""
         self.replaced: set[tuple[int, int]] = set()
         self.removed: dict[tuple[int, int], DeadLetter] = {}
         self.traces: list[TraceEvent] = []
         self.recorded: dict[str, RecordedOutcome] = {}
         self.outbox: set[int] = set()
-        """Rows of the outbox that were appended, and are to go."""
+        """Rows of the outbox that were appended, and are deleted with the commit."""
         self.entries: dict[tuple[str, str], Entry | None] = {}
         self._stored_versions: dict[tuple[str, str], int] = {}
         self.heads: dict[int, int] = {}
         self._heads_before: dict[int, int] = {}
         self._added: Counter[int] | None = None
-        """Messages that this round appended, by queue, once a change needs room in one."""
+        """Messages that this round appended, by queue; counted once a change has a capacity."""
 
     def evaluate(self, change: Change) -> Outcome:
         refusal = self._refusal(change)
@@ -124,7 +124,7 @@ class CommitRound:
         return outcome
 
     def _note(self, change: Change) -> None:
-        """What goes with a change besides messages and cursors."""
+        """Collect what a change carries besides messages and cursors."""
         for removal in change.removals:
             letter = self._view.dead_letter(removal.queue, removal.number)
             if letter:
@@ -139,7 +139,7 @@ class CommitRound:
             self.outbox.update(change.outbox)
 
     def segments(self) -> list[Segment]:
-        """The segments that the appends of the round make, in the order of the journal."""
+        """The segments of the appended messages, in the order of the journal."""
         made: list[Segment] = []
         for tail in self._tails.values():
             if tail.parts:
@@ -150,7 +150,7 @@ class CommitRound:
         return made
 
     def partitions(self) -> list[Partition]:
-        """The partitions that got messages, with their new ends."""
+        """The partitions that messages were appended to, with their new ends."""
         return [tail.moved(self.now) for tail in self._tails.values() if tail.parts]
 
     def _refusal(self, change: Change) -> Outcome | None:
@@ -259,13 +259,13 @@ class CommitRound:
         return self._append_once(tail, append)
 
     def _append_once(self, tail: PartitionTail, append: Append) -> Appended:
-        """Append what is not there yet; the ids of the rest say where it is."""
+        """Append the messages with new ids; the others are duplicates, with their offsets."""
         ids = append.columns.transaction_ids or ()
         mine = self.transactions.setdefault(append.partition, {})
         chosen_ids = [chosen for chosen in ids if chosen is not None]
         known = {} if append.replay else self._known(append.partition, chosen_ids, mine)
         if not known and len(set(chosen_ids)) == len(ids):
-            # All new, as most is.
+            # The usual case: all ids are new.
             offsets = tail.append(append.columns)
             mine.update(zip(chosen_ids, offsets, strict=True))
             return Appended(append.partition, offsets)
@@ -289,7 +289,7 @@ class CommitRound:
     def _known(
         self, partition: int, chosen: list[str], mine: dict[str, Offset]
     ) -> dict[str, Offset]:
-        """Where chosen ids already are, in the store or in this round."""
+        """The offsets of ids that are in the store or in this round already."""
         found = self._view.find_offsets(partition, chosen)
         known: dict[str, Offset] = {}
         if found.count(None) != len(found):
@@ -304,7 +304,10 @@ class CommitRound:
         return known
 
     def _derived(self, partition: int, chosen: str) -> Offset | None:
-        """Where the message is whose own id somebody chose: a message without a chosen one."""
+        """The offset of the message whose message id was pushed as a producer-chosen id.
+
+        None if that message has a producer-chosen id itself.
+        """
         try:
             number, offset = address_of(UUID(chosen))
         except (ValueError, Invalid):
@@ -313,7 +316,7 @@ class CommitRound:
         return offset if segment and not segment.chosen_id(offset) else None
 
     def _record(self, event: TraceEvent) -> None:
-        """Keep an event, if the message it speaks of is kept: it lives as long."""
+        """Keep an event if its message exists; it is removed with the message."""
         if self._segment(event.partition, event.offset) is not None:
             number = self._view.next_number()
             self.traces.append(msgspec.structs.replace(event, number=number, created_at=self.now))
@@ -356,10 +359,10 @@ class CommitRound:
         )
 
     def _segment(self, partition: int, offset: Offset) -> Segment | None:
-        """The segment with a message that is kept, in the store or made by this round."""
+        """The segment of a message that exists, stored or appended by this round."""
         tail = self._tails.get(partition)
         if tail is not None and offset >= tail.partition.end:
-            # Where they will stand in the journal is not decided yet.
+            # Their positions in the journal are not decided yet.
             made = tail.segments(lane=self._lane, now=self.now, position=0)
             return next((each for each in made if each.end > offset), None)
         segment = self._view.segment(partition, offset)
@@ -374,9 +377,9 @@ def _count(added: Counter[int], appends: Sequence[Append], appended: Sequence[Ap
 def evaluate(
     view: CommitView, changes: Sequence[Change], *, lane: int, now: Instant
 ) -> tuple[CommitRound, list[Outcome]]:
-    """Judge changes in their order. One that meets damaged data fails alone.
+    """Evaluate changes in order. One that meets damaged data is ``Unreadable``, alone.
 
-    It may have left a part of itself in the round, so the round is begun anew without it.
+    It may have left some of its effects in the round, so a new round starts without it.
     """
     unreadable: dict[int, Unreadable] = {}
     while True:

@@ -1,4 +1,4 @@
-"""The end of a partition while a round appends to it, and the segments that come of it."""
+"""The end of a partition while a round appends to it, and the resulting segments."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -11,30 +11,30 @@ from skep.model.segment import Columns, Segment, concat
 
 MAX_SEGMENT_MESSAGES = 500
 MAX_SEGMENT_BYTES = 128 << 10
-"""A small pop out of a large segment reads the whole of it, so segments stay small."""
+"""A pop reads whole segments, so they stay small."""
 
 
 @dataclass(slots=True)
 class PartitionTail:
-    """A partition as it was, and what is put at its end."""
+    """A partition before the round, and what the round appends to it."""
 
     partition: Partition
     end: Offset
     parts: list[Columns] = field(default_factory=list)
 
     def append(self, columns: Columns) -> list[Offset]:
-        """Put messages at the end; returns where they are."""
+        """Append messages; return their offsets."""
         first = self.end
         self.parts.append(columns)
         self.end += len(columns.payloads)
         return list(range(first, self.end))
 
     def time(self, now: Instant) -> Instant:
-        """When what is appended was: a clock that was set back makes nothing older than before."""
+        """The time of the appended messages; never before that of the last one."""
         return max(now, self.partition.newest_at)
 
     def moved(self, now: Instant) -> Partition:
-        """The partition as it is with what was appended."""
+        """The partition after the append."""
         was_empty = self.partition.start == self.partition.end
         now = self.time(now)
         return replace(
@@ -45,7 +45,7 @@ class PartitionTail:
         )
 
     def segments(self, *, lane: int, now: Instant, position: int) -> list[Segment]:
-        """What was appended, from a position of the journal on."""
+        """The appended segments, from a position of the journal on."""
         start = self.partition.end
         now = self.time(now)
         made: list[Segment] = []

@@ -233,9 +233,9 @@ class MemoryStore:
     async def group_states(
         self, queue: int, group: str, *, after: int = -1, limit: int
     ) -> Sequence[StoredConsumer]:
-        found = [each for each in await self.consumers(queue) if each.group == group]
-        behind = sorted((each for each in found if each.partition > after), key=itemgetter(0))
-        return behind[:limit]
+        states = await self.consumers(queue)
+        rest = [each for each in states if each.group == group and each.partition > after]
+        return sorted(rest, key=itemgetter(0))[:limit]
 
     async def subscriptions(self, queue: int) -> list[Subscription]:
         return [s for s in self._subscriptions.values() if s.queue == queue]
@@ -372,7 +372,7 @@ class MemoryStore:
         return next((owner.end for owner in owners if owner), 0)
 
     def _forget(self, partition: int, chosen: str, offset: Offset) -> None:
-        # A replayed dead letter may have taken the id over: then it is no longer this message's.
+        # The id may belong to a replayed dead letter by now: then it stays.
         if self._transactions.get((partition, chosen)) == offset:
             del self._transactions[partition, chosen]
 

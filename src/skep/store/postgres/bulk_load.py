@@ -1,4 +1,4 @@
-"""Rows as they come from another store, and as they go to one, in PostgreSQL."""
+"""Reads and writes rows of a copy between stores, in PostgreSQL."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -26,9 +26,9 @@ class PostgresCatalogueTable:
         values = queue.name, queue.namespace, queue.task, *rows.from_options(queue.options)
 
         async def work(connection: asyncpg.Connection) -> tuple[Queue, CommitEffects]:
-            known = None if replace else await connection.fetch(QUERIES["find_queue"], queue.name)
-            if known:
-                return rows.to_queue(known[0]), CommitEffects()
+            found = None if replace else await connection.fetch(QUERIES["find_queue"], queue.name)
+            if found:
+                return rows.to_queue(found[0]), CommitEffects()
             made = await connection.fetch(QUERIES["put_queue"], *values, self._session.clock.now())
             stored = rows.to_queue(made[0])
             return stored, CommitEffects(queues=(stored.number,))
@@ -43,23 +43,23 @@ class PostgresCatalogueTable:
         return await self._feed.write_and_publish(work)
 
     async def create_partitions(self, queue: int, names: Sequence[str]) -> list[Partition]:
-        """On disk when it returns, for the sake of their numbers.
+        """Durable on return, because of the numbers.
 
-        If PostgreSQL forgot in a crash that it had given one, it would give it again, and who
-        still knows it would push into a stranger's partition.
+        If PostgreSQL lost the transaction in a crash it would assign a number twice, and a server
+        that still has the first partition would push to the second.
         """
-        known = await self._named(queue, names)
-        # Only these: each name that is sent takes a number, even if the partition exists.
-        if missing := [name for name in names if name not in known]:
+        existing = await self._named(queue, names)
+        # Only the missing ones: each name that is sent uses up a number.
+        if missing := [name for name in names if name not in existing]:
 
             async def work(connection: asyncpg.Connection) -> tuple[None, CommitEffects]:
                 now = self._session.clock.now()
-                made = await connection.fetch(QUERIES["create_partitions"], queue, missing, now)
-                return None, CommitEffects(created=tuple(map(rows.to_partition, made)))
+                created = await connection.fetch(QUERIES["create_partitions"], queue, missing, now)
+                return None, CommitEffects(created=tuple(map(rows.to_partition, created)))
 
             await self._feed.write_and_publish(work)
-            known = await self._named(queue, names)
-        return [known[name] for name in names if name in known]
+            existing = await self._named(queue, names)
+        return [existing[name] for name in names if name in existing]
 
     async def _named(self, queue: int, names: Sequence[str]) -> dict[str, Partition]:
         found = await self._session.fetch("partitions_named", queue, list(names))
@@ -106,10 +106,10 @@ class PostgresCatalogueTable:
     async def subscribe(
         self, subscription: Subscription, consumers: Sequence[StoredConsumer]
     ) -> bool:
-        """Many states are written in several transactions; the last one makes them count.
+        """Many states are written in several transactions; the last one makes them effective.
 
-        Before, the group is listed as one that is starting: if this ends early its states are
-        removed.
+        The group is listed as starting before, so that its states are purged if this is
+        interrupted.
         """
         is_large = len(consumers) > STEP
         if is_large:
@@ -132,26 +132,26 @@ class PostgresCatalogueTable:
     async def _put_first_states(
         self, subscription: Subscription, consumers: Sequence[StoredConsumer]
     ) -> None:
-        """All but the last ones."""
+        """Write all but the last ``STEP`` states."""
 
         async def begin(connection: asyncpg.Connection) -> None:
             await connection.execute(QUERIES["list_starting_group"], *_key(subscription))
 
         await self._session.write(begin)
         for start in range(0, len(consumers) - STEP, STEP):
-            some = consumers[start : min(start + STEP, len(consumers) - STEP)]
+            step = consumers[start : min(start + STEP, len(consumers) - STEP)]
 
             async def put(
-                connection: asyncpg.Connection, some: Sequence[StoredConsumer] = some
+                connection: asyncpg.Connection, step: Sequence[StoredConsumer] = step
             ) -> None:
                 await _check_starting(connection, "renew_starting_group", subscription)
-                await _insert_first(connection, subscription, some)
+                await _insert_first(connection, subscription, step)
 
             await self._session.write(put)
 
     async def delete_group(self, queue: int, group: str) -> None:
         async def work(connection: asyncpg.Connection) -> tuple[None, CommitEffects]:
-            # A trigger lists its states for removal.
+            # A trigger lists its states for ``purge``.
             await connection.execute(QUERIES["delete_subscription"], queue, group)
             return None, CommitEffects(queues=(queue,))
 

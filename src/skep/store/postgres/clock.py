@@ -1,4 +1,4 @@
-"""The database's clock, carried on between two looks at it."""
+"""The database's clock, advanced by the local one between two readings."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,10 +8,10 @@ from skep.store.clock import SystemClock, Timer
 
 
 class DatabaseClock:
-    """What ``clock_timestamp()`` says, as far as can be known without asking.
+    """An estimate of ``clock_timestamp()`` that needs no query.
 
-    Every answer tells the time somewhere between the question and its arrival. As long as our
-    own reckoning lies in between it is kept; else it is moved just so far that it does.
+    The time in a result was read between the request and its arrival. While the estimate is in
+    that range it is kept; else it is moved to the nearer end.
     """
 
     def __init__(self) -> None:
@@ -23,14 +23,14 @@ class DatabaseClock:
         return self._steady.now() + self._ahead
 
     def steady(self) -> Instant:
-        """This machine's time, to be noted when a question is asked."""
+        """The local time, to be read before a query and passed to ``learn``."""
         return self._steady.now()
 
-    def learn(self, told: Instant, asked_at: Instant) -> None:
-        least, most = told - self._steady.now(), told - asked_at
-        self._ahead = min(max(self._ahead, least), most)
+    def learn(self, database_time: Instant, asked_at: Instant) -> None:
+        minimum, maximum = database_time - self._steady.now(), database_time - asked_at
+        self._ahead = min(max(self._ahead, minimum), maximum)
 
     def call_at(self, when: Instant, callback: Callable[[], None]) -> Timer:
-        # A millisecond late rather than a hair early: an early call would find nothing due.
+        # A millisecond late rather than early: an early callback would find nothing due.
         delay = max(0, when - self.now()) / SECOND + 0.001
         return asyncio.get_running_loop().call_later(delay, callback)

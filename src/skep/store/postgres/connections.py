@@ -1,4 +1,4 @@
-"""Connections: one for commits, a few for everything else, and what happens when one breaks."""
+"""Connections: one for commits, a few for everything else, and retries when one breaks."""
 
 import asyncio
 import logging
@@ -30,13 +30,13 @@ _HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(:\d*)?")
 _log = logging.getLogger("skep.store")
 
 READERS = 4
-"""Connections beside the one for commits; who finds none free waits for one."""
+"""Connections besides the one for commits; a call that finds none free waits."""
 CONNECT_SECONDS = 5
 COMMAND_SECONDS = 12
-"""Longer than a lock is waited for: what takes longer gets no answer at all, because nothing comes
-through. Nobody else would say so for a quarter of an hour."""
+"""Longer than the lock timeout: what takes longer gets no answer at all, because the network drops
+packets. TCP would notice only after a quarter of an hour."""
 WHOLE_SECONDS = 40
-"""The same for who reads all of something. It is longer than the server's own limit."""
+"""The same for statements that return many rows; longer than the server's statement timeout."""
 TRIES = 8
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.5
 
@@ -50,7 +50,7 @@ class Connections:
         self._writing = asyncio.Lock()
         self._closed = False
         self.timeline = ""
-        """That of the server to which the last connection was made."""
+        """The timeline of the server that the last connection was made to."""
         self._accepted = ""
 
     async def fetch(self, name: str, *arguments: Any) -> list[asyncpg.Record]:
@@ -58,7 +58,7 @@ class Connections:
         return await self.read(lambda connection: connection.fetch(QUERIES[name], *arguments))
 
     async def fetch_all(self, name: str, *arguments: Any) -> list[asyncpg.Record]:
-        """Read with one statement as much as there is, which may take a while."""
+        """Read with one statement that may return many rows and take long."""
         return await self.read(
             lambda connection: connection.fetch(QUERIES[name], *arguments, timeout=WHOLE_SECONDS)
         )
@@ -67,11 +67,11 @@ class Connections:
         return await self.read(lambda connection: connection.fetchval(QUERIES[name], *arguments))
 
     async def read(self, work: Work[T]) -> T:
-        """Read on a connection that is free.
+        """Read on a free connection.
 
-        One that broke while it lay idle shows only now: then it is done again on another.
+        One that broke while it was idle fails only now: then another one is tried.
         """
-        async with self._free, self._heeding_silence():
+        async with self._free, self._closing_idle_on_timeout():
             while True:
                 was_idle = bool(self._idle)
                 try:
@@ -84,17 +84,17 @@ class Connections:
                     raise unavailable_from(error) from error
 
     async def write(self, work: Work[T]) -> T:
-        """Do ``work`` in a transaction on a connection that is free."""
-        async with self._free, self._heeding_silence():
+        """Run ``work`` in a transaction on a free connection."""
+        async with self._free, self._closing_idle_on_timeout():
             return await self._try(self._reader, work)
 
     async def commit(self, work: Work[T], *, at_once: Work[T | None] | None = None) -> T:
-        """Do ``work`` in a transaction on the connection for commits, one after the other.
+        """Run ``work`` in a transaction on the connection for commits, one at a time.
 
-        Before, ``at_once`` may do it in one statement. It needs the limits of the connection,
-        so it is not asked behind a pooler.
+        ``at_once`` is tried before; it may commit in one statement. It depends on settings of the
+        connection, so it is skipped if there is a pooler.
         """
-        async with self._writing, self._heeding_silence():
+        async with self._writing, self._closing_idle_on_timeout():
             self._check_timeline()
             writer = self._writer
             if at_once and not self._pooled and writer is not None and not writer.is_closed():
@@ -108,7 +108,7 @@ class Connections:
         idle, self._idle = self._idle, []
         for connection in idle:
             await _end(connection)
-        # What is under way on it is finished.
+        # After the commit that is in progress.
         async with self._writing:
             if self._writer is not None:
                 await _end(self._writer)
@@ -130,25 +130,25 @@ class Connections:
             except (*RACES, Raced) as error:
                 if not left:
                     raise Unavailable(f"PostgreSQL was too busy: {error!r}") from error
-                # Not all at once again.
+                # Jitter, so that the same transactions do not meet again.
                 await asyncio.sleep(pause * (0.5 + random() / 2))
                 pause = min(2 * pause, LONGEST_PAUSE)
         raise AssertionError("the last try returns or raises")
 
     @asynccontextmanager
-    async def _heeding_silence(self) -> AsyncIterator[None]:
-        """Give up what lies idle as soon as somebody got no answer at all.
+    async def _closing_idle_on_timeout(self) -> AsyncIterator[None]:
+        """Close idle connections as soon as one request got no answer at all.
 
-        Else each of them would have to be waited for in vain, long after others come through.
+        Else each of them would time out in turn, long after new connections work again.
         """
         try:
             yield
         except SkepError as error:
             if isinstance(error.__cause__, TimeoutError):
-                self._give_up_idle()
+                self._close_idle()
             raise
 
-    def _give_up_idle(self) -> None:
+    def _close_idle(self) -> None:
         while self._idle:
             self._idle.pop().terminate()
         if self._writer is not None and not self._writing.locked():
@@ -198,25 +198,25 @@ class Connections:
             if self._closed:
                 raise Closed
         except BaseException:
-            # Nobody else knows of it yet.
+            # There is no other reference to it yet.
             connection.terminate()
             raise
 
     def accept(self, timeline: str) -> None:
-        """Write on that timeline, too."""
+        """Accept writes on that timeline."""
         self._accepted = timeline
 
     def _check_timeline(self) -> None:
-        """What is known here may never have happened where a standby has taken over."""
+        """Raise ``Unavailable`` after a failover, until the state was reloaded."""
         if self.timeline != self._accepted:
-            raise Unavailable("PostgreSQL has been failed over, and is being read again")
+            raise Unavailable("PostgreSQL failed over; the state is being reloaded")
 
 
 async def _end(connection: asyncpg.Connection) -> None:
     try:
         await connection.close(timeout=2)
     except DRIVER as error:
-        _log.warning("a connection to PostgreSQL was not closed in order: %s", error)
+        _log.warning("PostgreSQL connection not closed cleanly error=%s", error)
 
 
 async def _timeline(connection: asyncpg.Connection) -> str | None:
@@ -228,14 +228,14 @@ async def _timeline(connection: asyncpg.Connection) -> str | None:
 
 
 def split_url(url: str) -> tuple[str, bool]:
-    """The URL as the driver takes it, and whether a pooler stands before the database.
+    """The URL for the driver, and whether there is a pooler before the database.
 
-    With ``?pooled=yes`` each transaction may run on another connection, which others use too:
-    nothing that is prepared or set on one may be expected, or left behind.
+    With ``?pooled=yes`` each transaction may run on another, shared connection: no prepared
+    statement or setting of a connection may be expected in the next transaction, or left behind.
     """
     hosts = urlsplit(url).netloc.rpartition("@")[2].split(",")
     if not all(map(_HOST.fullmatch, hosts)):
-        # Without the URL: what is taken for a port may be a part of the password.
+        # The message omits the URL: the invalid port may be a part of the password.
         reason = "is not a valid URL; write / : @ and # in a password as %2F %3A %40 and %23"
         raise Invalid("store", reason)
     address, _, options = url.partition("?")

@@ -1,4 +1,4 @@
-"""What the driver raises, as what we raise: above all, whether something may have been written."""
+"""Maps driver exceptions to ``skep.errors``, by whether anything may have been written."""
 
 import asyncpg
 
@@ -15,10 +15,9 @@ LOST = (
     OSError,
     TimeoutError,
 )
-"""The connection is gone, or no longer leads to a server that can write.
+"""The connection is broken, or its server cannot write any more.
 
-``InternalClientError`` is what the driver says of a connection on which the server announced its
-end while nobody asked it anything.
+The driver raises ``InternalClientError`` for an idle connection that the server has closed.
 """
 
 RACES = (
@@ -26,7 +25,7 @@ RACES = (
     asyncpg.DeadlockDetectedError,
     asyncpg.UniqueViolationError,
 )
-"""Somebody else was faster: nothing was written, and another try will see what he did."""
+"""Another transaction was faster: nothing was written, and a retry sees its result."""
 
 _DAMAGE = (
     asyncpg.DataCorruptedError,
@@ -38,35 +37,35 @@ _DAMAGE = (
 )
 
 DRIVER = (asyncpg.PostgresError, *LOST)
-"""All that the driver raises."""
+"""Everything that the driver raises."""
 
 
 class Raced(Exception):
-    """What was judged is no longer so. Only this package sees it: the work is done again."""
+    """A row changed since it was read. Internal to this package: the work is retried."""
 
 
 class BrokenConnection(Exception):
-    """The connection broke while nobody used it. Only this package sees it."""
+    """The connection broke while it was idle. Internal to this package."""
 
 
 def was_not_sent(error: Exception) -> bool:
-    """Whether the driver refused to use a connection, so that the server was sent nothing."""
+    """Whether the driver refused to use the connection, so that nothing was sent."""
     is_driver = isinstance(error, asyncpg.InternalClientError)
     return is_driver and str(error).startswith("cannot switch to state")
 
 
 def message_of(error: Exception) -> str:
-    """What an error says; some, as a deadline that has passed, say nothing."""
+    """The message of an error, or its type if it has none, as a timeout."""
     return str(error) or type(error).__name__
 
 
 def unavailable_from(error: Exception) -> SkepError:
-    """For an error before COMMIT was sent, or of a read."""
+    """The error to raise if nothing was written: for reads, and before COMMIT was sent."""
     if isinstance(error, _DAMAGE):
         return Corrupted(f"the schema queen is damaged: {error}; restore a backup")
     return Unavailable(f"PostgreSQL cannot serve: {message_of(error)}")
 
 
 def outcome_unknown_from(error: Exception) -> SkepError:
-    """For an error in answer to COMMIT, or instead of one."""
+    """The error to raise if COMMIT was sent and its result is unknown."""
     return OutcomeUnknown(f"PostgreSQL did not say whether it has committed: {error!r}")

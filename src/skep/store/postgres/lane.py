@@ -1,9 +1,9 @@
 """The lane of a server: its own track of the journal, leased, and fenced by every commit.
 
-The server that holds a lane is named in its row. Every commit that appends or publishes something
-locks the row and compares the name, so a lane that was taken over is noticed before anything is
-written, whatever the former holder believes. The lease only says when a lane may be taken over
-without asking; it is renewed by commits, and while the server is idle.
+The row of a lane names its owner. Every commit that appends or publishes locks the row and
+compares the owner, so a server whose lane was taken over notices before it writes anything. The
+lease only says when another server may take the lane over; commits renew it, and an idle server
+does, too.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ from skep.store.postgres.sql import QUERIES
 
 LEASE = timedelta(seconds=60)
 ALONE_SECONDS = 0.1
-"""How long a server that found no other one may rely on it."""
+"""Seconds for which a server that found no peer may assume that there is none."""
 _ANNOUNCE_SECONDS = 1.5 * ALONE_SECONDS
-"""How long a server that takes a lane beside others waits before it answers: so that none of them
-still believes that it is alone."""
+"""Seconds that a server with peers waits before its first answer on a new lane, so that none of
+them still assumes that it is alone."""
 _RENEW_AFTER = LEASE.total_seconds() / 3
 
 
@@ -36,16 +36,16 @@ class Lane:
     async def take(self, connection: asyncpg.Connection) -> None:
         await connection.execute(QUERIES["lock_lanes"])
         await connection.execute(QUERIES["give_lane_back"], self.owner)
-        # Before it is taken: whoever holds it until now may still believe to be alone.
+        # Checked before the lane is taken: its former owner may still assume that it is alone.
         if await connection.fetchval(QUERIES["has_peers"], self.owner):
             self._announced_at = math.inf
         self.number = await connection.fetchval(QUERIES["take_lane"], self.owner, LEASE)
         self._renewed_at = time.monotonic()
 
     async def announce(self) -> None:
-        """Return when every other server knows that this one has a lane.
+        """Wait until every other server knows that this one has a lane.
 
-        To be called after a commit and before its answer.
+        To be called between a commit and its answer.
         """
         now = time.monotonic()
         if self._announced_at == math.inf:
@@ -54,7 +54,7 @@ class Lane:
             await asyncio.sleep(self._announced_at - now)
 
     def doubt(self) -> None:
-        """A commit got no answer: what it published may be there, now or in a while."""
+        """Record that a commit got no answer: its event may appear later."""
         self._doubt_until = time.monotonic() + LEASE.total_seconds()
 
     @property
@@ -62,7 +62,7 @@ class Lane:
         return time.monotonic() < self._doubt_until
 
     async def lock(self, connection: asyncpg.Connection) -> None:
-        """Let no other transaction commit on it until this one ends."""
+        """Lock the lane until the transaction ends; take another one if it was lost."""
         if not await connection.fetch(QUERIES["lock_lane"], self.number, self.owner):
             await self.take(connection)
 
@@ -72,13 +72,13 @@ class Lane:
         return time.monotonic() - self._renewed_at > _RENEW_AFTER
 
     async def renew(self, connection: asyncpg.Connection) -> None:
-        """Renew the lease, if it is time; within a transaction that has locked the lane."""
+        """Renew the lease if it is due, in a transaction that has locked the lane."""
         if self.is_due:
             await connection.execute(QUERIES["renew_lane"], self.number, self.owner, LEASE)
             self._renewed_at = time.monotonic()
 
     async def keep(self, connection: asyncpg.Connection) -> None:
-        """Renew the lease of a server that commits nothing; take a lane if it was lost."""
+        """Renew the lease of an idle server; take another lane if it was lost."""
         await self.lock(connection)
         await self.renew(connection)
 

@@ -1,11 +1,11 @@
 """The schema, in numbered steps that are never edited once they are released.
 
 All pending steps are one transaction, under a lock that ends with it: two servers that start at
-once wait for each other, also behind a pooler. What was applied is recorded with the checksum of
-its text.
+the same time wait for each other, also through a pooler. Each applied step is recorded with the
+checksum of its text.
 
-A statement that waits for a table's lock makes every later request for the table wait behind it.
-So a migration waits for a lock only briefly, gives up what it holds, and tries again later.
+A statement that waits for a table lock makes every later statement on the table wait, too. So a
+migration waits for a lock only briefly, rolls back, and retries later.
 """
 
 import asyncio
@@ -26,17 +26,17 @@ from skep.store.postgres.sql import QUERIES
 
 _SECONDS = 3600
 PATIENCE_SECONDS = 60.0
-"""How long a migration is tried again while others hold locks on the tables."""
+"""How long a migration is retried while other sessions hold locks on the tables."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0
 _NAMED = 5
-"""How many of the relations of somebody else an error names."""
+"""How many relations of another program an error names."""
 _TAKEN = (
     asyncpg.DuplicateTableError,
     asyncpg.DuplicateFunctionError,
     asyncpg.DuplicateObjectError,
     asyncpg.WrongObjectTypeError,
 )
-"""A name that a migration needs is taken."""
+"""A name that a migration needs is in use."""
 _log = logging.getLogger("skep.store")
 _NAME = re.compile(r"(\d{4})_([a-z_]+)\.sql")
 
@@ -52,7 +52,7 @@ class Migration(NamedTuple):
 
 
 class MigrationStatus(NamedTuple):
-    """A migration, and when it was applied: None if it was not yet."""
+    """A migration, and when it was applied; None if it is pending."""
 
     migration: Migration
     applied_at: datetime | None
@@ -100,7 +100,7 @@ async def apply(
     *,
     patience: float = PATIENCE_SECONDS,
 ) -> list[Migration]:
-    """Apply what is pending, in order, all of it or nothing; returns what that was."""
+    """Apply all pending migrations in one transaction, in order; return them."""
     if not await pending(connection, known):
         return []
     deadline, pause = time.monotonic() + patience, FIRST_PAUSE

@@ -33,7 +33,7 @@ def from_label(text: str | None) -> str | None:
 
 
 def to_texts(texts: Sequence[str | None] | None) -> list[str | None] | None:
-    """A column of texts; None if nobody filled it."""
+    """A column of texts; None if all of them are empty."""
     if texts is None or not any(texts):
         return None
     together = "".join([text for text in texts if text])
@@ -49,5 +49,5 @@ def from_texts(texts: list[str | None] | None) -> list[str | None] | None:
 
 
 def hash_of(text: str) -> bytes:
-    """What a text is found by: two that differ never have the same."""
+    """The key of a text in an index; different texts have different keys."""
     return hashlib.sha256(text.encode()).digest()[:16]

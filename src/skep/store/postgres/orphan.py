@@ -1,8 +1,8 @@
-"""Rows of queues that do not exist and that nobody deleted: what a partial restore leaves behind.
+"""Rows of queues that do not exist and were not deleted, as after a partial restore.
 
-A deleted queue is listed in ``queue_removal`` in the same transaction, and only what is listed is
-removed. The rest may be all that is left of messages that were answered, so it stays. A server does
-not start on more than a few of them: producers would fill queues of the same names anew.
+A deleted queue is listed in ``queue_removal`` in the same transaction, and only listed rows are
+purged. Other rows may be all that is left of acknowledged messages, so they stay. A server does not
+start with more than a few of them: producers would create new queues of the same names.
 """
 
 import logging
@@ -15,15 +15,15 @@ from skep.errors import Corrupted
 from skep.store.postgres.sql import QUERIES
 
 SHARE = 0.01
-"""The share of all segments up to which a server starts nevertheless."""
+"""The share of all segments up to which a server starts with a warning."""
 MOST = 10_000
-"""Rows of a kind that are counted in a queue at most. As many segments are always too many."""
+"""Rows of a kind that are counted per queue at most. That many segments are always too many."""
 
 _log = logging.getLogger("skep.store")
 
 
 class Ownerless(NamedTuple):
-    """What a queue that does not exist holds; each number up to ``MOST`` rows."""
+    """The rows of a queue that does not exist; counted up to ``MOST`` of each kind."""
 
     queue: int
     partitions: int
@@ -41,21 +41,21 @@ async def find_ownerless(connection: asyncpg.Connection) -> list[Ownerless]:
 
 
 async def discard_ownerless(connection: asyncpg.Connection, queues: Sequence[int]) -> None:
-    """List the queues as deleted; their rows are removed like those of any deleted queue."""
+    """List the queues as deleted; their rows are purged like those of any deleted queue."""
     await connection.execute(QUERIES["discard_ownerless"], list(queues))
 
 
 async def check_ownerless(connection: asyncpg.Connection) -> None:
     """Raise ``Corrupted`` if more than a small share of the segments has no queue."""
-    found = await find_ownerless(connection)
-    if not found:
+    ownerless = await find_ownerless(connection)
+    if not ownerless:
         return
-    if await _is_too_much(connection, sum(each.segments for each in found)):
+    if await _is_too_much(connection, sum(queue.segments for queue in ownerless)):
         raise Corrupted(
-            f"{_words(found)}. Nothing was changed. A restore was probably partial: restore all of "
-            "the schema queen, or discard them for good with skep ownerless discard"
+            f"{_describe(ownerless)}. Nothing was changed. A restore was probably partial: restore "
+            "all of the schema queen, or discard them for good with skep ownerless discard"
         )
-    _log.warning("%s; they stay until you call skep ownerless discard", _words(found))
+    _log.warning("%s; they stay until you call skep ownerless discard", _describe(ownerless))
 
 
 async def _is_too_much(connection: asyncpg.Connection, segments: int) -> bool:
@@ -66,13 +66,14 @@ async def _is_too_much(connection: asyncpg.Connection, segments: int) -> bool:
     return total < enough
 
 
-def _words(found: Sequence[Ownerless]) -> str:
-    segments = sum(each.segments for each in found)
-    more = " or more" if any(each.segments == MOST for each in found) else ""
-    numbers = ", ".join(str(each.queue) for each in found[:10])
-    rest = f" and {len(found) - 10} more" if len(found) > 10 else ""
+def _describe(ownerless: Sequence[Ownerless]) -> str:
+    segments = sum(queue.segments for queue in ownerless)
+    messages = sum(queue.messages for queue in ownerless)
+    size = sum(queue.bytes for queue in ownerless)
+    more = " or more" if any(queue.segments == MOST for queue in ownerless) else ""
+    numbers = ", ".join(str(queue.queue) for queue in ownerless[:10])
+    rest = f" and {len(ownerless) - 10} more" if len(ownerless) > 10 else ""
     return (
-        f"PostgreSQL holds {segments}{more} segments with {sum(each.messages for each in found)} "
-        f"messages ({sum(each.bytes for each in found)} bytes) of {len(found)} queues that do not "
-        f"exist (numbers {numbers}{rest})"
+        f"PostgreSQL holds {segments}{more} segments with {messages} messages ({size} bytes) of "
+        f"{len(ownerless)} queues that do not exist (numbers {numbers}{rest})"
     )

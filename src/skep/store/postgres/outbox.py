@@ -1,4 +1,4 @@
-"""What applications pushed in their own transactions, and waits to be appended."""
+"""The outbox: rows that applications insert in their own transactions, to be pushed."""
 
 from collections.abc import Collection
 

@@ -84,13 +84,13 @@ class PeerFeed:
             await connections.write(lane.keep)
         known, asked_at, steady = positions.known, time.monotonic(), clock.steady()
         in_doubt = lane.in_doubt or positions.has_gaps
-        found = await connections.fetch(
+        rows = await connections.fetch(
             "peer_events", list(known), list(known.values()), lane.owner, in_doubt
         )
         await self._delete_old_events()
-        clock.learn(found[0]["now"], steady)
-        has_peers = found[0]["has_peers"]
-        events = [row for row in found if row["lane"] is not None]
+        clock.learn(rows[0]["now"], steady)
+        has_peers = rows[0]["has_peers"]
+        events = [row for row in rows if row["lane"] is not None]
         if any(row["next"] > known.get(row["lane"], 0) + 1 for row in events):
             return None
         self._alone_once_applied = 0 if has_peers or in_doubt else asked_at + ALONE_SECONDS

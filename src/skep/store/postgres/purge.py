@@ -1,4 +1,4 @@
-"""Removing the rows of deleted queues and groups, a bounded number in each transaction."""
+"""Deletes the rows of deleted queues and groups, a bounded number in each transaction."""
 
 from typing import Any, NamedTuple
 
@@ -8,7 +8,7 @@ from skep.store.postgres.session import PostgresSession
 from skep.store.postgres.sql import QUERIES
 
 ROWS = 1000
-"""Rows of one kind that a transaction removes at most: some ten milliseconds."""
+"""Rows of one kind that a transaction deletes at most: some ten milliseconds."""
 PARTITIONS = 200
 
 _FIRST_KEYS: dict[str, tuple[Any, ...]] = {
@@ -19,12 +19,12 @@ _FIRST_KEYS: dict[str, tuple[Any, ...]] = {
     "purge_removals": (-1,),
     "purge_heads": (-1,),
 }
-"""The kinds of rows in the order in which they go, each with the key to begin with."""
+"""The kinds of rows in the order of deletion, each with its first key."""
 _KINDS = tuple(_FIRST_KEYS)
 
 
 class _Place(NamedTuple):
-    """How far a pass through the rows of a queue is: the kinds that are left, and the next key."""
+    """The progress of a pass through the rows of a queue: the kinds left, and the next key."""
 
     kinds: tuple[str, ...]
     key: tuple[Any, ...]
@@ -50,23 +50,23 @@ class PostgresPurger:
 
 
 class QueuePurger:
-    """Remembers where it is. Without that, as after a restart, it begins with the first keys."""
+    """Purges queues; keeps its progress in memory, and starts over after a restart."""
 
     def __init__(self) -> None:
         self._places: dict[int, _Place] = {}
 
     async def step(self, session: PostgresSession) -> bool:
-        """One transaction; False if there is nothing to do now, or another server is at it."""
+        """Run one transaction; False if there is nothing to do, or another server does it."""
         places = await session.write(self._step)
         # Not before it is committed.
         self._places = places
         return bool(places)
 
     async def _step(self, connection: asyncpg.Connection) -> dict[int, _Place]:
-        found = await connection.fetch(QUERIES["next_removal"])
-        if not found:
+        listed = await connection.fetch(QUERIES["next_removal"])
+        if not listed:
             return {}
-        queue, is_emptied = found[0]["queue"], found[0]["emptied"]
+        queue, is_emptied = listed[0]["queue"], listed[0]["emptied"]
         place = self._places.get(queue, _FIRST)
         if place.kinds:
             return {queue: await _remove(connection, queue, place)}
@@ -78,10 +78,10 @@ async def _remove(connection: asyncpg.Connection, queue: int, place: _Place) -> 
     kind = place.kinds[0]
     if kind == "purge_partitions":
         return await _remove_partitions(connection, queue, place)
-    gone = await connection.fetch(QUERIES[kind], queue, *place.key, ROWS)
-    if len(gone) < ROWS:
+    deleted = await connection.fetch(QUERIES[kind], queue, *place.key, ROWS)
+    if len(deleted) < ROWS:
         return place.next_kind()
-    return place._replace(key=max(map(tuple, gone)))
+    return place._replace(key=max(map(tuple, deleted)))
 
 
 async def _remove_partitions(connection: asyncpg.Connection, queue: int, place: _Place) -> _Place:
@@ -97,30 +97,30 @@ async def _remove_partitions(connection: asyncpg.Connection, queue: int, place: 
 
 
 class _GroupPlace(NamedTuple):
-    """How far a pass through the states of a group is; without a partition it is at its end."""
+    """The progress of a pass through the states of a group; no partition means the end."""
 
     group: tuple[int, str, str]
     partition: int | None = -1
 
 
 class GroupPurger:
-    """Remembers where it is, like ``QueuePurger``."""
+    """Purges groups; keeps its progress in memory, like ``QueuePurger``."""
 
     def __init__(self) -> None:
         self._place: _GroupPlace | None = None
 
     async def step(self, session: PostgresSession) -> bool:
-        """One transaction; False if there is nothing to do now, or another server is at it."""
+        """Run one transaction; False if there is nothing to do, or another server does it."""
         place = await session.write(self._step)
         # Not before it is committed.
         self._place = place
         return place is not None
 
     async def _step(self, connection: asyncpg.Connection) -> _GroupPlace | None:
-        found = await connection.fetch(QUERIES["next_group_removal"])
-        if not found:
+        listed = await connection.fetch(QUERIES["next_group_removal"])
+        if not listed:
             return None
-        (row,) = found
+        (row,) = listed
         group = row["queue"], row["consumer_group"], row["subscription"]
         place = self._place
         if place is None or place.group != group:

@@ -1,4 +1,4 @@
-"""How messages, partitions and queues leave PostgreSQL: in steps that hold nobody up."""
+"""Truncates partitions and redacts messages in PostgreSQL, in short transactions."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ from skep.store.postgres.sql import QUERIES
 from skep.store.protocol import Truncation
 
 STEP = 100
-"""Segments removed in one transaction: a few milliseconds in which nobody can push there."""
+"""Segments deleted in one transaction: pushes to the partition wait a few milliseconds."""
 
 
 class PostgresRetentionTable:

@@ -1,4 +1,4 @@
-"""One transaction: what its failure means depends on whether COMMIT had been sent."""
+"""Runs one transaction; what a failure means depends on whether COMMIT was sent."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -23,7 +23,7 @@ _ROLLBACK_SECONDS = 5
 
 
 async def transact(connection: asyncpg.Connection, work: Work[T], *, pooled: bool) -> T:
-    """Do ``work`` wholly or not at all. Races are raised as they are, for another try."""
+    """Run ``work`` in a transaction. Races are raised unchanged, for a retry."""
     await _begin(connection, pooled=pooled)
     try:
         result = await work(connection)
@@ -37,7 +37,7 @@ async def transact(connection: asyncpg.Connection, work: Work[T], *, pooled: boo
         await _roll_back(connection)
         raise unavailable_from(error) from error
     except BaseException:
-        # Also who was cancelled in the middle of an answer leaves a connection nobody can use.
+        # A cancelled request leaves a connection in the middle of a result, which is unusable.
         connection.terminate()
         raise
     await _commit(connection)
@@ -50,14 +50,14 @@ async def _begin(connection: asyncpg.Connection, *, pooled: bool) -> None:
         if pooled:
             await connection.fetch(QUERIES["settings"], True)
     except TimeoutError as error:
-        # Nor would another connection be answered: who asks has waited long enough.
+        # Another connection would time out, too, and the caller has waited long enough.
         connection.terminate()
         raise unavailable_from(error) from error
     except LOST as error:
         connection.terminate()
         raise BrokenConnection from error
     except asyncpg.PostgresError as error:
-        # Such as a standby, which takes no transaction that writes: another may be the primary.
+        # A standby rejects transactions that write; the next connection may reach the primary.
         connection.terminate()
         raise unavailable_from(error) from error
     except BaseException:

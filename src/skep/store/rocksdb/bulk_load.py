@@ -1,4 +1,4 @@
-"""Rows as they come from another store, and as they go to one, in RocksDB."""
+"""Reads and writes rows of a copy between stores, in RocksDB."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence

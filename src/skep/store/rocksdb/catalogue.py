@@ -29,12 +29,12 @@ _SPARSE = 10
 """Partitions whose numbers are further apart than this on average are read one by one."""
 
 STEP = 500
-"""States that are written at a time."""
+"""States that are written in one step."""
 _PAUSE_SECONDS = 0.001
-"""Between two steps, for everybody else."""
+"""Between two steps, so that other calls are served."""
 
 RECENT = 10_000
-"""Partitions written last that are kept in memory: those that are pushed to all the time."""
+"""Partitions that are kept in memory: those written last."""
 
 
 class GroupRecord(NamedTuple):
@@ -72,13 +72,13 @@ class RocksCatalogueTable:
         return stored
 
     def _put_queue(self, queue: Queue, replace: bool) -> tuple[Queue, bool]:
-        known = next((q for q in self._queues.values() if q.name == queue.name), None)
-        if known and not replace:
-            return known, False
+        existing = next((q for q in self._queues.values() if q.name == queue.name), None)
+        if existing and not replace:
+            return existing, False
         queue = msgspec.structs.replace(
             queue,
-            number=known.number if known else self._context.next_number(),
-            created_at=known.created_at if known else self._context.clock.now(),
+            number=existing.number if existing else self._context.next_number(),
+            created_at=existing.created_at if existing else self._context.clock.now(),
             version=self._context.next_number(),
         )
         batch = WriteBatch(raw_mode=True)
@@ -92,7 +92,7 @@ class RocksCatalogueTable:
         self._groups.setdefault(queue.number, {})
 
     async def create_partitions(self, queue: int, names: Sequence[str]) -> list[Partition]:
-        """Not synced: the log of writes keeps its order, so the append that follows makes it so."""
+        """Not synced: the log keeps its order, so the sync of the first append includes it."""
         return await self._context.retry_stalled(partial(self._create_partitions, queue, names))
 
     def _create_partitions(self, queue: int, names: Sequence[str]) -> list[Partition]:
@@ -102,8 +102,8 @@ class RocksCatalogueTable:
         batch = WriteBatch(raw_mode=True)
         now = self._context.clock.now()
         for name in names:
-            known = self._context.db.get(keys.name_key(queue, name))
-            partition = self.partition(queue, keys.unpack(known)) if known else None
+            stored_number = self._context.db.get(keys.name_key(queue, name))
+            partition = self.partition(queue, keys.unpack(stored_number)) if stored_number else None
             if partition is None and name not in made:
                 partition = Partition(
                     number=self._context.next_number(), queue=queue, name=name, created_at=now
@@ -159,12 +159,12 @@ class RocksCatalogueTable:
     async def group_states(
         self, queue: int, group: str, *, after: int = -1, limit: int
     ) -> Sequence[StoredConsumer]:
-        known = self._groups.get(queue, {}).get(group)
-        if known is None:
+        record = self._groups.get(queue, {}).get(group)
+        if record is None:
             return []
         lower, upper = keys.consumer_key(queue, after + 1, ""), keys.after(b"c" + keys.pack(queue))
-        found = self._read_consumers(lower, upper)
-        return list(islice((each for each in found if each.group == group), limit))
+        states = self._read_consumers(lower, upper)
+        return list(islice((state for state in states if state.group == group), limit))
 
     async def subscriptions(self, queue: int) -> list[Subscription]:
         groups = self._groups.get(queue, {})
@@ -173,9 +173,9 @@ class RocksCatalogueTable:
     async def subscribe(
         self, subscription: Subscription, consumers: Sequence[StoredConsumer]
     ) -> bool:
-        """Many states are written in steps, and count when the subscription is written.
+        """Many states are written in steps; they take effect with the subscription, at the end.
 
-        The group is listed before. After a crash its states are removed.
+        The group is listed for ``purge`` before, so that after a crash its states are deleted.
         """
         queue, group = subscription.queue, subscription.group
         if queue not in self._queues or group in self._groups[queue]:
@@ -199,7 +199,7 @@ class RocksCatalogueTable:
         return is_new
 
     def _free_name(self, queue: int, group: str) -> str:
-        """A name to store a group under that no rows have."""
+        """A name to store a group under that no other rows have."""
         place = queue, group
         is_taken = place in self._starting or place in self._context.purging_groups
         return f"{group}\x00{self._context.next_number()}" if is_taken else group
@@ -237,15 +237,15 @@ class RocksCatalogueTable:
             batch.put(key, encode(state))
 
     async def delete_group(self, queue: int, group: str) -> None:
-        known = self._groups.get(queue, {}).get(group)
-        if known is None:
+        record = self._groups.get(queue, {}).get(group)
+        if record is None:
             return
         batch = WriteBatch(raw_mode=True)
-        batch.delete(keys.subscription_key(queue, known.stored))
-        batch.put(keys.listed_group_key(queue, known.stored), b"")
+        batch.delete(keys.subscription_key(queue, record.stored))
+        batch.put(keys.listed_group_key(queue, record.stored), b"")
         self._context.write(batch)
         del self._groups[queue][group]
-        self._context.purging_groups[queue, known.stored] = b""
+        self._context.purging_groups[queue, record.stored] = b""
         await self._context.db.sync()
 
     async def delete_queue(self, queue: int) -> bool:
@@ -269,27 +269,27 @@ class RocksCatalogueTable:
             batch.put(keys.consumer_key(queue, partition, stored), encode(state))
 
     def queue_version(self, queue: int) -> int | None:
-        known = self._queues.get(queue)
-        return known.version if known else None
+        stored = self._queues.get(queue)
+        return stored.version if stored else None
 
     def partition(self, queue: int, partition: int) -> Partition | None:
         if queue not in self._queues:
             return None
-        known = self._recent.get(partition)
-        if known is None:
+        stored = self._recent.get(partition)
+        if stored is None:
             value = self._context.db.get(keys.partition_key(queue, partition))
-            known = None if value is None else _partition(value)
-        return known if known and known.queue == queue else None
+            stored = None if value is None else _partition(value)
+        return stored if stored and stored.queue == queue else None
 
     def subscription(self, queue: int, group: str) -> Subscription | None:
-        known = self._groups.get(queue, {}).get(group)
-        return known.subscription if known else None
+        record = self._groups.get(queue, {}).get(group)
+        return record.subscription if record else None
 
     def consumer(self, queue: int, partition: int, group: str) -> ConsumerState | None:
-        known = self._groups.get(queue, {}).get(group)
-        if known is None:
+        record = self._groups.get(queue, {}).get(group)
+        if record is None:
             return None
-        value = self._context.db.get(keys.consumer_key(queue, partition, known.stored))
+        value = self._context.db.get(keys.consumer_key(queue, partition, record.stored))
         return None if value is None else _consumer(value)
 
     def _read_partitions(self, queue: int, after: int = -1) -> Iterator[Partition]:
@@ -297,7 +297,7 @@ class RocksCatalogueTable:
         return (_partition(value) for _, value in self._context.db.scan(lower, upper))
 
     def _read_consumers(self, lower: bytes, upper: bytes) -> Iterator[StoredConsumer]:
-        """The states of groups that exist, between two keys of one queue."""
+        """The states of existing groups between two keys of one queue."""
         groups = self._groups[keys.unpack(lower[1:9])]
         wanted = {group.stored: name for name, group in groups.items()}
         for key, value in self._context.db.scan(lower, upper):
@@ -306,7 +306,7 @@ class RocksCatalogueTable:
                 yield StoredConsumer(partition, wanted[stored], _consumer(value))
 
     def remember(self, written: Iterable[Partition]) -> None:
-        """Keep what has been written, not before, and at once: the next to read builds on it."""
+        """Keep partitions that were just written; the next commit reads them from here."""
         for partition in written:
             self._recent[partition.number] = partition
             self._recent.move_to_end(partition.number)
@@ -314,9 +314,9 @@ class RocksCatalogueTable:
             self._recent.popitem(last=False)
 
     def end_of(self, partition: int) -> Offset:
-        """The end of a partition whose queue is not known; needed only if it holds nothing."""
-        found = (self.partition(queue, partition) for queue in self._queues)
-        return next((known.end for known in found if known), 0)
+        """The end of a partition of any queue; 0 if it does not exist."""
+        owners = (self.partition(queue, partition) for queue in self._queues)
+        return next((owner.end for owner in owners if owner), 0)
 
 
 def put_partition(batch: WriteBatch, partition: Partition) -> None:

@@ -1,4 +1,4 @@
-"""The few calls of RocksDB that the store is made of, and what happens when one fails."""
+"""The few RocksDB calls that the store makes, and how their failures are handled."""
 
 import asyncio
 import logging
@@ -46,18 +46,18 @@ _NOT_DAMAGE = ("LOCK:", "Permission denied", _NO_SPACE, "Too many open files", "
 
 
 class Database:
-    """An open directory. Writing is done on one thread; a sync that takes long has its own.
+    """An open directory. One thread writes; slow syncs have a thread of their own.
 
-    ``flush_wal`` gives the interpreter away while the disk works, which ``write`` with
-    ``sync`` does not. After a write or a sync has failed, nobody can know what is on
-    disk, so nothing more is written: recovery, at the next start, decides.
+    ``flush_wal`` releases the GIL while the disk works; ``write`` with ``sync`` does not. After a
+    write or a sync has failed it is unknown what is on disk, so all further writes are rejected
+    until recovery at the next start.
 
     A full disk is the exception, because RocksDB does not apply a batch that it could not append
-    to its log. It refuses writes, looks every five seconds whether there is space, and then
-    flushes what it has in memory and begins a new log.
+    to its log. It rejects writes, checks every five seconds for space, and then flushes its
+    memtables and starts a new log.
 
-    A write stall would block the thread and, because ``write`` keeps the interpreter, every other
-    thread too. So once ``refuse_stalls`` was called such a write raises ``StoreStalled`` instead.
+    A write stall would block the thread and, because ``write`` holds the GIL, every other thread
+    too. So after ``refuse_stalls`` such a write raises ``StoreStalled`` instead.
     """
 
     def __init__(self, path: Path) -> None:
@@ -95,7 +95,7 @@ class Database:
         self.segments = self._db.get_column_family_handle("segments")
 
     def _look(self, path: Path) -> None:
-        """Look whether all is there, before RocksDB cuts the log and deletes what it knows not."""
+        """Check the files before RocksDB truncates its log and deletes files it does not know."""
         database = _open_files(path, create=False, access=AccessType.read_only())
         try:
             has_id = database.get(about("id")) is not None
@@ -126,7 +126,7 @@ class Database:
             raise _unreadable(error) from error
 
     def scan(self, lower: bytes, upper: bytes, *, backwards: bool = False) -> Entries:
-        """The entries of ``[lower, upper)`` in order, or in the opposite order."""
+        """The entries of ``[lower, upper)`` in order, or in reverse order."""
         self._check_open()
         return self._scan(self._db, lower, upper, backwards)
 
@@ -147,7 +147,7 @@ class Database:
             raise _unreadable(error) from error
 
     def write(self, batch: WriteBatch) -> None:
-        """Apply the batch at once and whole; it is durable after the next ``sync``."""
+        """Apply the batch atomically; it is durable after the next ``sync``."""
         self.check()
         try:
             self._db.write(batch)
@@ -155,7 +155,7 @@ class Database:
             raise self._refused(error) from error
 
     def refuse_stalls(self) -> None:
-        """From now on a write that would have to wait for RocksDB raises ``StoreStalled``."""
+        """Make writes that RocksDB would delay raise ``StoreStalled`` from now on."""
         options = WriteOptions()
         options.no_slowdown = True
         self._db.set_write_options(options)
@@ -163,7 +163,7 @@ class Database:
     async def outlast_stall(self, until: float) -> None:
         """Wait for the end of a write stall until a time of the monotonic clock.
 
-        If it goes on, raise ``StoreStalled``, and refuse writes at once until it has ended.
+        Raises ``StoreStalled`` at that time; later writes then fail at once until it has ended.
         """
         while not self._is_stalled:
             await asyncio.sleep(_PAUSE)
@@ -176,7 +176,7 @@ class Database:
         raise StoreStalled
 
     async def sync(self) -> None:
-        """Make durable what has been written."""
+        """Make all writes so far durable."""
         try:
             await self._syncer.sync()
         except Exception as error:
@@ -185,15 +185,15 @@ class Database:
     def _sync(self) -> None:
         number = self._db.latest_sequence_number()
         if self._is_full:
-            # After an append that failed, RocksDB refuses to sync what it appended before, and a
-            # sync that it refused would keep it from resuming.
+            # After a failed append RocksDB rejects a sync of earlier appends, and a rejected sync
+            # would keep it from resuming.
             sync_logs(self.path)
         else:
             self._db.flush_wal(True)
         self._synced.note(number)
 
     def check(self) -> None:
-        """Raise if nothing can be written. After the disk was full, try whether it still is."""
+        """Raise if writes are rejected. If the disk was full, check whether it still is."""
         self._check_open()
         if self._is_full:
             self._try_again()
@@ -247,7 +247,7 @@ class Database:
         return sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file())
 
     def close(self) -> None:
-        """Let go of the directory, also if RocksDB does not like how it is left."""
+        """Release the directory, even if RocksDB fails to close it."""
         if self._closed:
             return
         self._closed = True
@@ -255,15 +255,15 @@ class Database:
         try:
             self._close_files()
         except Exception as error:
-            # Who wrote knows already, and recovery does not depend on how it was left.
-            _log.warning("%s was not closed in order: %s", self.path, error)
+            # Callers were told of failed writes, and recovery does not depend on a clean close.
+            _log.warning("store not closed cleanly path=%s error=%s", self.path, error)
         finally:
             self._lock.release()
 
     def _close_files(self) -> None:
         self._synced.close()
-        # A scan that nobody finished, perhaps because of an error that somebody still holds,
-        # and a handle of a column family keep the database open as long as they live.
+        # An unfinished scan, perhaps referenced by an exception, and a handle of a column family
+        # keep the database open as long as they live.
         for scan in list(self._scans):
             scan.close()
         segments, database = self._segments, self._db
@@ -303,7 +303,7 @@ def _open_files(path: Path, *, create: bool, access: AccessType) -> Rdict:
 
 
 def _scan(family: Rdict, lower: bytes, upper: bytes, *, backwards: bool) -> Entries:
-    # The upper bound spares RocksDB the tombstones behind the range. The lower bound of
+    # The upper bound spares RocksDB the tombstones after the range. The lower bound of
     # rocksdict has no effect in raw mode, so the range is checked here on both sides.
     options = ReadOptions()
     options.set_iterate_upper_bound(upper)

@@ -1,4 +1,4 @@
-"""One process owns a directory, and whoever comes second is told who came first."""
+"""A lock that one process has on a directory; a second one is told the owner."""
 
 import fcntl
 import os
@@ -9,7 +9,7 @@ from skep.errors import StoreLocked
 
 
 class DirectoryLock:
-    """Held until ``release``, or until the process ends in whatever way."""
+    """Held until ``release``, or until the process ends for any reason."""
 
     def __init__(self, directory: Path) -> None:
         self._file = os.open(directory / "OWNER", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

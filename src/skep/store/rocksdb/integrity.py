@@ -1,12 +1,12 @@
-"""What RocksDB does not notice by itself about its own files, looked at before and after it opens.
+"""Checks for damage that RocksDB does not notice by itself, made before and after it opens.
 
 * A directory that lost its CURRENT file looks new to RocksDB, which then deletes what it holds.
-* A damaged length in the log, in the middle, looks like its torn end, and a log that is missing
-  looks like one that never was: what follows would be gone without a word. So the number of the
-  last write that was synced is kept in a file of its own. It is written after each sync and not
-  synced itself: after a power failure it may be behind, never ahead.
-* The torn end of a log that others follow is cut off like that of the last one, and a log that is
-  missing between two others is not missed. But writes are numbered without gaps, across all logs.
+* A damaged length in the middle of the log looks like its torn end, and a missing log looks like
+  one that never existed: RocksDB would drop what follows without an error. So the number of the
+  last synced write is kept in a file of its own. It is written after each sync and not synced
+  itself: after a power failure it may be too low, never too high.
+* RocksDB also cuts off the torn end of a log that others follow, and does not notice that a log
+  between two others is missing. But writes are numbered without gaps, across all logs.
 * A damaged length in the manifest makes tables unknown, and unknown tables are deleted.
 * A damaged type of a record, read as that of a recycled log, makes RocksDB 9.8 loop for ever.
 """
@@ -38,15 +38,15 @@ _BATCH = struct.Struct("<QI")
 
 
 def close_to_others(path: Path) -> None:
-    """Let only its owner into a directory, if that is us: RocksDB's files are open to all."""
+    """Deny other users access to a directory that we own: RocksDB's files are world-readable."""
     if path.stat().st_uid == os.geteuid():
         path.chmod(0o700)
 
 
 def holds_a_store(path: Path) -> bool:
-    """Whether the directory holds a store; ``Corrupted`` if it holds what is left of one.
+    """Whether the directory holds a store; raises ``Corrupted`` if it holds parts of one.
 
-    Files without anything in them are what is left of a first opening that was cut short.
+    Empty files do not count: an interrupted first opening leaves them.
     """
     written = (*path.glob("[0-9]*.log"), *path.glob(SYNCED))
     if not any(path.glob("*.sst")) and not any(file.stat().st_size for file in written):
@@ -57,22 +57,22 @@ def holds_a_store(path: Path) -> bool:
 
 
 def check_logs(path: Path) -> None:
-    """Refuse logs that RocksDB would not come back from, or of which a part is missing.
+    """Raise ``Corrupted`` for logs that RocksDB would not recover from, or that are incomplete.
 
-    Of the last one the end may be missing: it is what a crash leaves behind.
+    The end of the last one may be missing, as after a crash.
     """
-    known: tuple[Path, int] | None = None
+    previous: tuple[Path, int] | None = None
     for log in sorted(path.glob("[0-9]*.log")):
         writes = _writes_of(log)
         if writes is None:
             continue
         first, end = writes
-        if known is not None and first > known[1]:
+        if previous is not None and first > previous[1]:
             raise Corrupted(
-                f"{path} is damaged: writes {known[1]} to {first - 1} are missing between "
-                f"{known[0].name} and {log.name}. {ADVICE}"
+                f"{path} is damaged: writes {previous[1]} to {first - 1} are missing between "
+                f"{previous[0].name} and {log.name}. {ADVICE}"
             )
-        known = log, end
+        previous = log, end
 
 
 def sync_logs(path: Path) -> None:
@@ -86,10 +86,10 @@ def sync_logs(path: Path) -> None:
 
 
 def check_tables(path: Path, known: Collection[str]) -> None:
-    """Refuse to go on without tables that only a damaged manifest does not know of.
+    """Raise ``Corrupted`` if the manifest ends within a record and does not name all tables.
 
-    A manifest that ends within a record was torn by a power failure, or one of its lengths is
-    damaged; tables it does not know of are leftovers, or data. Both together is too much.
+    Either alone is harmless: a power failure tears the manifest, and unnamed tables may be
+    leftovers. Both together mean that a damaged length hides tables with data.
     """
     manifest = path / (path / "CURRENT").read_text().strip()
     unknown = {table.name for table in path.glob("*.sst")}.difference(known)
@@ -102,7 +102,7 @@ def check_tables(path: Path, known: Collection[str]) -> None:
 
 def _writes_of(log: Path) -> tuple[int, int] | None:
     """The number of the first write in a log, and the one that follows its last; None if it has
-    none. What comes behind a write with another number than the next one does not count."""
+    none. Writes after a gap in the numbers do not count."""
     first = end = None
     is_next = True
     for number, count in _batches(log.read_bytes(), log):
@@ -131,7 +131,7 @@ def _batches(data: bytes, log: Path) -> Iterator[tuple[int, int]]:
 
 
 def _end_of(log: Path) -> int:
-    """Where the last record of a log ends, if what the records say of their lengths is true."""
+    """The end of the last record of a log, according to the lengths of its records."""
     data = log.read_bytes()
     return max((end for _, _, end in _records(data, log)), default=0)
 
@@ -159,7 +159,7 @@ class Synced:
         self._file = os.open(path / SYNCED, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def check(self, present: int) -> None:
-        """Refuse a store whose last write, ``present``, comes before one that was synced."""
+        """Raise ``Corrupted`` if the last write, ``present``, comes before one that was synced."""
         kept = os.pread(self._file, _SYNCED.size, 0)
         if len(kept) < _SYNCED.size:
             return
@@ -175,7 +175,7 @@ class Synced:
         try:
             os.pwrite(self._file, line, 0)
         except OSError as error:
-            # It may be behind: what was synced is synced.
+            # The number may be too low; the sync itself has succeeded.
             _log.warning("last synced write not recorded path=%s error=%s", self._path, error)
 
     def close(self) -> None:

@@ -1,10 +1,10 @@
-"""How things are named in RocksDB.
+"""The key layout in RocksDB.
 
     key                                        value
     m <what>                                   about the store: format, id, last number
     q <queue>                                  queue
-    x <queue>                                  (a queue that is being removed)
-    y <queue> <group>                          (a group whose states are being removed or made)
+    x <queue>                                  (a deleted queue with rows to purge)
+    y <queue> <group>                          (a group whose states are being purged or created)
     n <queue> <name>                           number of the partition
     p <queue> <partition>                      partition
     g <queue> <group>                          subscription
@@ -30,8 +30,8 @@ Numbers, offsets and instants are eight bytes, big-endian; a text stands last, o
 zero byte that it may not contain. So the order of the bytes is the order of the tuples, and what
 belongs together is one contiguous range.
 
-A group that was deleted leaves states behind that are removed later. One of the same name that is
-made before that is stored as ``<group> 0 <generation>``, a number in decimal.
+The states of a deleted group are purged later. A new group of the same name that is created
+before that is stored as ``<group> 0 <generation>``, a number in decimal.
 """
 
 import struct
@@ -61,7 +61,7 @@ def last_number(key: bytes) -> int:
 
 
 def after(prefix: bytes) -> bytes:
-    """The first key behind all that begin with ``prefix``."""
+    """The first key after all that begin with ``prefix``."""
     stripped = prefix.rstrip(b"\xff")
     return stripped[:-1] + bytes([stripped[-1] + 1])
 

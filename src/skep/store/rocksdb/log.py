@@ -24,10 +24,10 @@ class RocksLogTable:
     async def read(
         self, partition: int, offset: Offset, *, messages: int, size: int
     ) -> list[Segment]:
-        first, behind = keys.pack(partition), keys.after(keys.pack(partition))
+        first, end = keys.pack(partition), keys.after(keys.pack(partition))
         here = keys.segment_key(partition, offset)
         holding = next(self._db.scan_segments(first, here + b"\x00", backwards=True), (here, b""))
-        segments = starmap(columns.decode, self._db.scan_segments(holding[0], behind))
+        segments = starmap(columns.decode, self._db.scan_segments(holding[0], end))
         kept = (segment for segment in segments if segment.end > offset)
         return until_enough(kept, offset, messages=messages, size=size)
 
@@ -66,13 +66,13 @@ class RocksLogTable:
     ) -> list[Segment]:
         if not self._catalogue.has_queue(queue):
             return []
-        first, behind = keys.journal_key(queue, lane, 0), keys.journal_key(queue, lane + 1, 0)
+        first, end = keys.journal_key(queue, lane, 0), keys.journal_key(queue, lane + 1, 0)
         at = keys.journal_key(queue, lane, position)
         if backwards:
             entries = self._db.scan(first, at, backwards=True)
         else:
             holding = next(self._db.scan(first, at + b"\x00", backwards=True), (at, b""))
-            entries = self._db.scan(holding[0], behind)
+            entries = self._db.scan(holding[0], end)
         places = [place for _, place in islice(entries, limit + (not backwards))]
         segments = self._segments_at(places)
         if not backwards and segments and _end(segments[0]) <= position:
@@ -128,16 +128,16 @@ class RocksLogTable:
                 batch.put(keys.trace_id_key(trace, partition, start + index), b"")
 
     def _segments_at(self, places: Sequence[bytes]) -> list[Segment]:
-        """The segments that entries of the journal name, by their keys."""
-        found: list[Segment] = []
+        """The segments with these keys, which entries of the journal name."""
+        segments: list[Segment] = []
         for key, value in zip(places, self._db.get_segments(places), strict=True):
             if value is None:
                 partition, start = keys.unpack_pair(key)
                 raise Corrupted(f"the journal names a segment that is missing: {partition}/{start}")
-            found.append(columns.decode(key, value))
-        return found
+            segments.append(columns.decode(key, value))
+        return segments
 
 
 def _end(segment: Segment) -> int:
-    """Where a segment ends in the journal."""
+    """The position after a segment in the journal."""
     return segment.position + len(segment.columns)

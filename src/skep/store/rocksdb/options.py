@@ -15,7 +15,7 @@ def database_options(*, create: bool) -> Options:
     options = _column_family(write_buffer=8 * _MB)
     options.create_if_missing(create)
     options.create_missing_column_families(create)
-    # A torn tail is what a crash leaves behind and is cut off; a bad record in the middle is
+    # A torn tail is normal after a crash and is cut off; a bad record in the middle is
     # damage, and the default mode would silently drop everything after it.
     options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
     options.set_paranoid_checks(True)

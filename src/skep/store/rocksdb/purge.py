@@ -1,8 +1,7 @@
-"""Removing the rows of deleted queues and groups, a bounded number at a time.
+"""Deletes the rows of deleted queues and groups, a bounded number at a time.
 
-Rows are deleted one by one. A range tombstone per partition would make every read slower with each
-of them, so that removing many partitions would take quadratic time. Only what is contiguous for a
-whole queue, and large, is deleted as one range.
+Rows are deleted one by one. Every range tombstone makes every read slower, so that one per
+partition would take quadratic time. Only large ranges of a whole queue are deleted as a range.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,14 +19,14 @@ from skep.store.rocksdb.database import Database, Entries
 from skep.store.rocksdb.record_codec import Decoder
 
 ROWS = 500
-"""Rows removed in one step, and partitions looked at in it: a few milliseconds."""
+"""Rows deleted, and partitions visited, in one step: a few milliseconds."""
 BYTES = 1 << 20
-"""Bytes of segments that are read in one step at most, if it is more than one segment."""
+"""Bytes of segments read in one step, unless the first segment is larger."""
 
 _SEGMENTS = b""
 _OF_PARTITIONS = (_SEGMENTS, b"t", b"u", b"e")
-"""Rows that are found by the number of their partition. Segments first: without its segment a
-message gets no trace event and becomes no dead letter, so nothing is added behind our back."""
+"""Rows with the number of their partition in the key. Segments first: without its segment a
+message gets no trace event and becomes no dead letter, so no rows are added meanwhile."""
 _OF_QUEUES = (b"n", b"g", b"y", b"c", b"h", b"j", b"d", b"r")
 
 _event = Decoder(TraceEvent)
@@ -82,10 +81,10 @@ class _Row(NamedTuple):
 
 
 def purge(database: Database, batch: WriteBatch, queue: int, progress: dict[bytes, bytes]) -> bool:
-    """Add some of the rows of a deleted queue to a batch of deletions; True if these are the last.
+    """Add deletions of some rows of a deleted queue to a batch; True if no rows are left.
 
-    ``progress`` has the key to go on from, by kind of row, and is led on. Starting from the first
-    key instead would look through all tombstones of the steps before.
+    ``progress`` has the next key by kind of row, and is updated. Starting from the first key
+    instead would scan the tombstones of all earlier steps.
     """
     return _Step(database, batch, progress).run(queue)
 
@@ -93,18 +92,18 @@ def purge(database: Database, batch: WriteBatch, queue: int, progress: dict[byte
 def purge_group(
     database: Database, batch: WriteBatch, queue: int, group: str, start: bytes
 ) -> bytes | None:
-    """Add some states of a listed group to a batch of deletions.
+    """Add deletions of some states of a listed group to a batch, from the key ``start`` on.
 
-    It begins with the key ``start`` and returns the one to go on from; None if these are the last.
+    Returns the next key; None if no states are left.
     """
     prefix = b"c" + keys.pack(queue)
     rest = database.scan(max(start, prefix), keys.after(prefix))
-    found = [key for key, _ in islice(rest, ROWS + 1)]
-    for key in found[:ROWS]:
+    state_keys = [key for key, _ in islice(rest, ROWS + 1)]
+    for key in state_keys[:ROWS]:
         if keys.consumer_place(key)[1] == group:
             batch.delete(key)
-    if len(found) > ROWS:
-        return found[ROWS]
+    if len(state_keys) > ROWS:
+        return state_keys[ROWS]
     batch.delete(keys.listed_group_key(queue, group))
     return None
 
@@ -120,20 +119,20 @@ class _Step:
     def run(self, queue: int) -> bool:
         prefix = b"p" + keys.pack(queue)
         rest = self._db.scan(self._progress.get(b"p", prefix), keys.after(prefix))
-        found = [key for key, _ in islice(rest, ROWS)]
-        if not found:
+        partition_keys = [key for key, _ in islice(rest, ROWS)]
+        if not partition_keys:
             self._purge_queue(queue)
             return True
-        partitions = [keys.last_number(key) for key in found]
+        partitions = [keys.last_number(key) for key in partition_keys]
         if all(self._purge_kind(kind, partitions) for kind in _OF_PARTITIONS):
-            for key in found:
+            for key in partition_keys:
                 self._batch.delete(key)
             self._progress.clear()
-            self._progress[b"p"] = found[-1]
+            self._progress[b"p"] = partition_keys[-1]
         return False
 
     def _purge_kind(self, kind: bytes, partitions: Sequence[int]) -> bool:
-        """Delete rows of one kind; False if some are left for the next step."""
+        """Delete rows of one kind; False if some are left."""
         scan = self._db.scan if kind else self._db.scan_segments
         for row in _rows_of(scan, kind, partitions, self._progress.get(kind, b"")):
             if self._rows <= 0 or self._bytes <= 0:
@@ -155,7 +154,7 @@ class _Step:
             self._delete_names(row)
 
     def _delete_names(self, row: _Row) -> None:
-        with suppress(Corrupted):  # the names of a damaged event lead to nothing, and stay
+        with suppress(Corrupted):  # the names of a damaged event stay; they lead to nothing
             event = _event(row.value)
             for name in event.names:
                 self._batch.delete(keys.event_name_key(name, event.number))
@@ -174,11 +173,11 @@ class _Step:
     def _purge_queue(self, queue: int) -> None:
         for kind in _OF_QUEUES:
             prefix = kind + keys.pack(queue)
-            found = list(islice(self._db.scan(prefix, keys.after(prefix)), ROWS + 1))
-            if len(found) > ROWS:
+            rows = list(islice(self._db.scan(prefix, keys.after(prefix)), ROWS + 1))
+            if len(rows) > ROWS:
                 self._batch.delete_range(prefix, keys.after(prefix))
                 continue
-            for key, _ in found:
+            for key, _ in rows:
                 self._batch.delete(key)
         self._batch.delete(keys.removed_queue_key(queue))
 
@@ -188,13 +187,13 @@ def _rows_of(
 ) -> Iterator[_Row]:
     """The rows of some partitions, by ascending number, from the key ``start`` on.
 
-    Partitions of other queues may lie between them: those are skipped with a seek.
+    Partitions of other queues between them are skipped with a seek.
     """
-    behind = keys.after(kind + keys.pack(partitions[-1]))
+    end = keys.after(kind + keys.pack(partitions[-1]))
     wanted = iter(partitions)
     partition: int | None = next(wanted)
     while partition is not None:
-        for key, value in scan(max(start, kind + keys.pack(partition)), behind):
+        for key, value in scan(max(start, kind + keys.pack(partition)), end):
             owner = keys.unpack(key[len(kind) : len(kind) + 8])
             while partition is not None and partition < owner:
                 partition = next(wanted, None)

@@ -1,4 +1,4 @@
-"""Putting a backup in place, after having read all of it."""
+"""Copies a backup to a new directory, and reads all of the copy."""
 
 import shutil
 from collections import deque
@@ -13,7 +13,7 @@ from skep.store.rocksdb.database import Database
 def restore(backup: Path, path: Path) -> None:
     """Copy ``backup`` to ``path``, which must not exist, and check every entry of the copy.
 
-    Raises ``Corrupted`` if something in it is damaged; then nothing is left at ``path``.
+    Raises ``Corrupted`` if any of it is damaged; then nothing is left at ``path``.
     """
     if not (backup / "CURRENT").is_file():
         raise Invalid("backup", f"{backup} does not hold a store")

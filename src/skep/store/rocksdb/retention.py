@@ -1,4 +1,4 @@
-"""How messages, partitions and queues leave RocksDB: in steps that hold nobody up."""
+"""Truncates partitions and redacts messages in RocksDB, in short steps."""
 
 from itertools import islice, takewhile
 
@@ -17,7 +17,7 @@ from skep.store.rocksdb.record_codec import Decoder, encode
 from skep.store.rocksdb.trace import RocksTraceTable
 
 STEP = 100
-"""Segments removed in one write: about a millisecond."""
+"""Segments deleted in one write: about a millisecond."""
 
 _removal = Decoder(Removal)
 
@@ -39,23 +39,23 @@ class RocksRetentionTable:
     async def truncate(
         self, queue: int, partition: int, before: Offset, *, kind: str
     ) -> Truncation:
-        known = self._catalogue.partition(queue, partition)
-        gone, rest = self._oldest(known, before) if known else ([], None)
+        stored = self._catalogue.partition(queue, partition)
+        removed, rest = self._oldest(stored, before) if stored else ([], None)
         removal = Removal(
             queue=queue,
             partition=partition,
             kind=kind,
-            messages=sum(len(segment.columns) for segment in gone),
+            messages=sum(len(segment.columns) for segment in removed),
             executed_at=self._context.clock.now(),
         )
-        if known is None:
+        if stored is None:
             return Truncation(0, 0, 0)
-        if not gone:
-            return Truncation(0, known.start, known.first_at)
+        if not removed:
+            return Truncation(0, stored.start, stored.first_at)
         batch = WriteBatch(raw_mode=True)
-        self._drop(batch, gone)
+        self._drop(batch, removed)
         shorter = msgspec.structs.replace(
-            known, start=gone[-1].end, first_at=rest.created_at if rest else 0
+            stored, start=removed[-1].end, first_at=rest.created_at if rest else 0
         )
         put_partition(batch, shorter)
         batch.put(keys.removal_key(queue, self._context.next_number()), encode(removal))
@@ -66,12 +66,12 @@ class RocksRetentionTable:
 
     async def delete_message(self, queue: int, partition: int, offset: Offset) -> bool:
         segment = self._log.segment(partition, offset)
-        blanked = segment and segment.blank(offset)
-        if segment is None or blanked is None or not self._catalogue.has_queue(queue):
+        redacted = segment and segment.blank(offset)
+        if segment is None or redacted is None or not self._catalogue.has_queue(queue):
             return False
         batch = WriteBatch(raw_mode=True)
         place = keys.segment_key(partition, segment.start)
-        batch.put(place, columns.encode(blanked), self._db.segments)
+        batch.put(place, columns.encode(redacted), self._db.segments)
         index = offset - segment.start
         self._delete_indexes(batch, segment, index, index + 1)
         self._traces.delete_events(batch, partition, offset, offset + 1)
@@ -107,19 +107,19 @@ class RocksRetentionTable:
         return len(old)
 
     def _oldest(self, partition: Partition, before: Offset) -> tuple[list[Segment], Segment | None]:
-        """The oldest segments that lie wholly before an offset, and the one that follows them."""
-        # From the start on: what was removed before it would be looked through each time.
+        """Up to ``STEP`` oldest segments that end at ``before`` or earlier, and the next one."""
+        # From the start on, to skip the tombstones of what was truncated before.
         first = keys.segment_key(partition.number, partition.start)
-        gone: list[Segment] = []
+        oldest: list[Segment] = []
         for entry in self._db.scan_segments(first, keys.after(keys.pack(partition.number))):
             segment = columns.decode(*entry)
-            if segment.end > before or len(gone) == STEP:
-                return gone, segment
-            gone.append(segment)
-        return gone, None
+            if segment.end > before or len(oldest) == STEP:
+                return oldest, segment
+            oldest.append(segment)
+        return oldest, None
 
-    def _drop(self, batch: WriteBatch, gone: list[Segment]) -> None:
-        for segment in gone:
+    def _drop(self, batch: WriteBatch, segments: list[Segment]) -> None:
+        for segment in segments:
             batch.delete(keys.segment_key(segment.partition, segment.start), self._db.segments)
             batch.delete(keys.journal_key(segment.queue, segment.lane, segment.position))
             self._delete_indexes(batch, segment, 0, len(segment.columns))
@@ -136,8 +136,8 @@ class RocksRetentionTable:
             for index, text in enumerate(part.transaction_ids or ())
             if text is not None
         ]
-        # A replayed dead letter may have taken the id over: then it stays.
-        found = self._db.get_many([key for _, key in chosen]) if chosen else []
-        for (offset, key), value in zip(chosen, found, strict=True):
+        # The id may belong to a replayed dead letter by now: then it stays.
+        offsets = self._db.get_many([key for _, key in chosen]) if chosen else []
+        for (offset, key), value in zip(chosen, offsets, strict=True):
             if value is not None and keys.unpack(value) == offset:
                 batch.delete(key)

@@ -52,12 +52,12 @@ def encode(segment: Segment) -> bytes:
 
 
 def has_trace_ids(value: bytes) -> bool:
-    """Whether an encoded segment has trace ids; nothing else of it is looked at."""
+    """Whether an encoded segment has trace ids; reads only the header."""
     return len(value) > 1 and bool(value[1] & _TRACE_IDS)
 
 
 def queue_of(value: bytes) -> int | None:
-    """The queue of an encoded segment; nothing else of it is looked at."""
+    """The queue of an encoded segment; reads only the header."""
     return int(_HEADER.unpack_from(value)[-1]) if len(value) >= _HEADER.size else None
 
 
@@ -88,7 +88,7 @@ def decode(key: bytes, value: bytes) -> Segment:
 
 
 class BufferColumn(Sequence[T], Generic[T]):
-    """A column over the segment's own buffer; an entry is made when it is asked for."""
+    """A column over the segment's buffer; items are decoded on access."""
 
     __slots__ = ("_base", "_buffer", "_ends")
 
@@ -101,7 +101,7 @@ class BufferColumn(Sequence[T], Generic[T]):
         return len(self._ends) - 1
 
     def packed(self) -> tuple[memoryview, memoryview]:
-        """Where its entries begin and the last one ends, and all their bytes in one piece."""
+        """The offsets of its items and of the end, and the bytes of all items."""
         data = memoryview(self._buffer)[self._base : self._base + self._ends[-1]]
         return self._ends, data
 
@@ -170,7 +170,7 @@ def _buffers(columns: Columns) -> list[bytes]:
 def _columns(value: bytes, present: int, count: int) -> Columns:
     ends_size = 4 * (count + 1)
     if not present:
-        # Most segments are so, and many of them short.
+        # The usual case, and many segments are short.
         base = _HEADER.size + ends_size
         ends = memoryview(value)[_HEADER.size : base].cast("I")
         return Columns(payloads=BytesColumn(value, ends, base))

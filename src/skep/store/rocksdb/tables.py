@@ -31,14 +31,21 @@ class RocksTables:
     ) -> WriteBatch:
         """Everything that a round writes; empty if nothing was applied."""
         batch = WriteBatch(raw_mode=True)
-        self.log.put_appends(batch, round_, segments)
+        if segments:
+            self.log.put_appends(batch, round_, segments)
         for partition in partitions:
             put_partition(batch, partition)
-        self.catalogue.put_consumers(batch, round_)
-        self.dead_letters.put_dead_letters(batch, round_)
-        self.idempotency.put_outcomes(batch, round_.recorded)
-        self.traces.put_events(batch, round_.traces)
-        self.entries.put_entries(batch, round_)
+        # Most commits are pushes, pops or acks: they pay for no other table.
+        if round_.consumers:
+            self.catalogue.put_consumers(batch, round_)
+        if round_.removed or round_.dead_letters:
+            self.dead_letters.put_dead_letters(batch, round_)
+        if round_.recorded:
+            self.idempotency.put_outcomes(batch, round_.recorded)
+        if round_.traces:
+            self.traces.put_events(batch, round_.traces)
+        if round_.entries:
+            self.entries.put_entries(batch, round_)
         return batch
 
 

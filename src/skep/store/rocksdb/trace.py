@@ -34,11 +34,11 @@ class RocksTraceTable:
         prefix = b"a" + name.encode() + b"\x00"
         upper = keys.after(prefix) if before is None else prefix + keys.pack(before)
         entries = islice(self._named(prefix, upper, backwards=True), limit)
-        found = (
+        values = (
             self._db.get(keys.event_key(*keys.unpack_pair(value), keys.last_number(key)))
             for key, value in entries
         )
-        return [_event(value) for value in found if value is not None]
+        return [_event(value) for value in values if value is not None]
 
     async def trace_names(self, *, after: str = "", limit: int) -> list[TraceName]:
         lower = b"a" + after.encode() + b"\x01" if after else b"a"
@@ -51,10 +51,10 @@ class RocksTraceTable:
         self, lower: bytes, upper: bytes, *, backwards: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         entries = self._db.scan(lower, upper, backwards=backwards)
-        return (each for each in entries if not self._is_removed(*keys.unpack_pair(each[1])))
+        return (entry for entry in entries if not self._is_removed(*keys.unpack_pair(entry[1])))
 
     def _is_removed(self, partition: int, offset: Offset) -> bool:
-        """Whether a message belongs to a deleted queue. Its segment is the first to be removed."""
+        """Whether a message belongs to a deleted queue; its segment is purged first."""
         if not self._purging:
             return False
         lower, upper = keys.pack(partition), keys.segment_key(partition, offset + 1)

@@ -1,9 +1,9 @@
-"""Syncing: at once where the disk is fast, on a thread of its own where it is not.
+"""Syncs the write-ahead log: inline if the disk is fast, else on a thread of its own.
 
-To wake a thread, and to be woken by it, takes longer than a good disk takes for a sync: done at
-once, a message reaches who waits for it in half the time. A slow disk would keep the loop from
-everything else, so there the loop goes on while it works. It is a thread with a queue rather than
-an executor, whose bookkeeping costs as much as a fifth of a sync.
+Waking a thread and being woken by it takes longer than a sync of a good disk: inline, a message
+reaches its consumer in half the time. A slow disk would block the event loop, so there a thread
+syncs. It is a thread with a queue rather than an executor, whose bookkeeping costs as much as a
+fifth of a sync.
 """
 
 import asyncio
@@ -14,19 +14,19 @@ from queue import SimpleQueue
 from threading import Thread
 
 FAST = 0.000_5
-"""Seconds that a sync usually takes where it is done at once."""
+"""Average seconds of a sync up to which it runs inline."""
 _WEIGHT = 1 / 8
 
 
 class Syncer:
-    """Calls ``sync`` once for each time it is asked, in their order, until it is closed."""
+    """Runs one sync for each request, in order, until it is closed."""
 
     def __init__(self, sync: Callable[[], None]) -> None:
         self._sync = sync
         self._usual = 2 * FAST
         self._asked: SimpleQueue[asyncio.Future[None] | None] = SimpleQueue()
         self._waiting = 0
-        """Syncs of the thread that are not done: none is done beside them."""
+        """Syncs queued to the thread; while there are any, none runs inline."""
         self._thread = Thread(target=self._run, name="skep-sync", daemon=True)
         self._thread.start()
 
@@ -38,11 +38,11 @@ class Syncer:
         done.add_done_callback(self._count_down)
         self._waiting += 1
         self._asked.put(done)
-        # Also if nobody waits for it any more it counts until it is done.
+        # A cancelled caller does not cancel the sync: it counts until it is done.
         await asyncio.shield(done)
 
     def close(self) -> None:
-        """Finish what was asked for, and end."""
+        """Finish all requests, and end the thread."""
         self._asked.put(None)
         self._thread.join()
 
@@ -61,7 +61,7 @@ class Syncer:
                 self._measure()
             except Exception as caught:
                 error = caught
-            # The loop may be gone: then nobody waits any more.
+            # The loop may be closed: then no caller waits any more.
             with contextlib.suppress(RuntimeError):
                 done.get_loop().call_soon_threadsafe(_resolve, done, error)
 

@@ -1,4 +1,4 @@
-"""How far RocksDB's flushes and compactions are behind: what leads to a write stall."""
+"""The backlog of RocksDB's flushes and compactions, which leads to write stalls."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from skep.store.protocol import Gauge
 
 
 def gauges_of(families: Sequence[Rdict]) -> list[Gauge]:
-    """What Prometheus is told of an open database; the first of its families stands for it."""
+    """The gauges of an open database, from its column families, the default one first."""
 
     def each(name: str) -> list[int]:
         return [family.property_int_value(f"rocksdb.{name}") or 0 for family in families]

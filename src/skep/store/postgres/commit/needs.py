@@ -1,4 +1,4 @@
-"""What a commit must know to judge its changes: nothing is asked for that no change needs."""
+"""The rows that a commit must read to evaluate its changes, and no others."""
 
 from collections.abc import Iterator, Sequence
 from uuid import UUID
@@ -16,25 +16,25 @@ Place = tuple[str, str]
 class Needs:
     def __init__(self, changes: Sequence[Change]) -> None:
         self.partitions: set[int] = set()
-        """Those that get messages or trace events: truncation must not pass them by."""
+        """Partitions that get messages or trace events; locked against truncation."""
         self.places: set[tuple[int, str, int]] = set()
         self.hashes: dict[int, dict[str, bytes]] = {}
-        """The ids that were chosen, by partition, with what they are found by."""
+        """The hashes of producer-chosen ids, by partition and id."""
         self.replays = False
-        """Whether an id may be taken over from a message that has it."""
+        """Whether a replayed dead letter may take over the id of an earlier message."""
         self.messages: set[Message] = set()
-        """Those that must be looked at."""
+        """Messages whose segments must be read."""
         self.given_up: set[tuple[int, Offset, str]] = set()
         self.letters: set[tuple[int, int]] = set()
         self.keys: set[str] = set()
         self.entries: set[Place] = set()
-        """All that are written, if one of them must have a certain version."""
+        """All entries that are written, if one of them must have a certain version."""
         self.queues: set[int] = set()
         """Queues whose configuration must be of a certain version."""
         self.based_on: set[EntryVersion] = set()
         """Entries that are only compared."""
         self.capacity: set[int] = set()
-        """Queues of which must be known how much was pushed to them."""
+        """Queues whose message totals must be known."""
         self.outbox: set[int] = set()
         self.numbers = 0
         for change in changes:
@@ -76,7 +76,7 @@ class Needs:
 
 
 def _derived(partition: int, ids: dict[str, bytes]) -> Iterator[Message]:
-    """The messages whose own ids somebody chose."""
+    """The messages of this partition whose message ids are among the producer-chosen ids."""
     for chosen in ids:
         if len(chosen) == 36 and chosen[14] == "8":
             try:

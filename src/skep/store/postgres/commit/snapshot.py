@@ -1,4 +1,4 @@
-"""What a commit has read and locked, as the round that judges its changes sees it."""
+"""What a commit has read and locked, as a ``CommitView``."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,12 +14,12 @@ from skep.store.postgres.commit.needs import Needs
 
 
 class CommitSnapshot:
-    """A view for ``judge``. It is filled before, because a round does not wait for a database."""
+    """A view for ``evaluate``, filled before, because a round does not wait for a database."""
 
     def __init__(self, needs: Needs) -> None:
         self.needs = needs
         self.now: Instant = 0
-        """The latest that the database said while it gave us locks."""
+        """The latest time that the database returned while it granted locks."""
         self.partitions: dict[tuple[int, int], Partition] = {}
         self.queue_versions: dict[int, int] = {}
         self.heads: dict[int, int] = {}
@@ -33,7 +33,7 @@ class CommitSnapshot:
         self.letters_of: dict[tuple[int, Offset, str], int] = {}
         self.outcomes: dict[str, RecordedOutcome] = {}
         self.entries: dict[tuple[str, str], int] = {}
-        """The versions of those that are there."""
+        """The versions of existing entries."""
         self.outbox: set[int] = set()
         self.numbers: Iterator[int] = iter(())
 

@@ -1,4 +1,4 @@
-"""How a commit writes what its round decided: at most one statement for each kind of row."""
+"""Writes the result of a round: at most one statement for each kind of row."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from skep.store.postgres.nul_text import hash_of, to_text
 from skep.store.postgres.sql import QUERIES
 
 _STEP = 10_000
-"""Rows of one statement: its parameters are kept in memory as a whole."""
+"""Rows of one statement: all of its parameters are in memory at once."""
 
 
 async def write(
@@ -44,15 +44,15 @@ async def write(
 
 
 async def put(connection: asyncpg.Connection, name: str, values: Sequence[Sequence[Any]]) -> None:
-    """Give a statement rows, as the columns that it takes; nothing if there are none."""
+    """Execute a statement with rows as arrays of columns; do nothing if there are none."""
     if values:
         columns = [list(column) for column in zip(*values, strict=True)]
         await connection.execute(QUERIES[name], *columns)
 
 
 async def copy_segments(connection: asyncpg.Connection, segments: list[Segment]) -> None:
-    # A row holds arrays, and arrays of arrays cannot be ragged: COPY takes them as they are,
-    # and takes the most in a second of all that was measured.
+    # A row holds arrays, and nested arrays of PostgreSQL must be rectangular. COPY takes them as
+    # they are, and was the fastest of all that was measured.
     await connection.copy_records_to_table(
         "segment",
         schema_name="queen",
@@ -65,7 +65,7 @@ async def _put_transaction_ids(
     connection: asyncpg.Connection, round_: CommitRound, known: CommitSnapshot
 ) -> None:
     hashes = known.needs.hashes
-    # In the order of the index: what lies together there is written together.
+    # In the order of the index, so that each of its pages is written once.
     made = sorted(
         (partition, hashes[partition][chosen], offset)
         for partition, ids in round_.transactions.items()
@@ -103,33 +103,33 @@ async def _put_consumers(
             replaced.append(row)
     if old:
         columns = [list(column) for column in zip(*old, strict=True)]
-        gone = await connection.fetchval(QUERIES["replace_consumers"], *columns, replaced)
-        if gone != len(old):
+        matched = await connection.fetchval(QUERIES["replace_consumers"], *columns, replaced)
+        if matched != len(old):
             raise Raced("a consumer's state was replaced by another server")
     await insert_consumers(connection, new)
 
 
 async def insert_consumers(connection: asyncpg.Connection, new: Sequence[Sequence[Any]]) -> None:
-    """Make rows that were not there; raises ``Raced`` if somebody else has just made one."""
+    """Insert first states; raises ``Raced`` if another server has just inserted one."""
     if not new:
         return
     places = [f"{queue}/{partition}/{group}" for queue, group, partition, *_ in new]
     await connection.fetch(QUERIES["lock_first_consumers"], places)
     for start in range(0, len(new), _STEP):
-        some = list(new[start : start + _STEP])
-        if len(await connection.fetch(QUERIES["insert_consumers"], some)) != len(some):
-            raise Raced("a consumer's row was made by another server")
+        step = list(new[start : start + _STEP])
+        if len(await connection.fetch(QUERIES["insert_consumers"], step)) != len(step):
+            raise Raced("a consumer's row was inserted by another server")
 
 
 async def _put_letters(connection: asyncpg.Connection, round_: CommitRound) -> None:
-    gone = {*round_.removed, *round_.replaced}
-    await put(connection, "delete_dead_letters", sorted(gone))
+    deleted = {*round_.removed, *round_.replaced}
+    await put(connection, "delete_dead_letters", sorted(deleted))
     made = [rows.from_letter(letter) for letter in round_.dead_letters.values()]
     await put(connection, "put_dead_letters", made)
 
 
 async def put_events(connection: asyncpg.Connection, events: Sequence[TraceEvent]) -> None:
-    # One by one, but sent together: their names are arrays of different lengths.
+    # One row per statement, sent together: their names are arrays of different lengths.
     await connection.executemany(QUERIES["put_trace_event"], list(map(rows.from_event, events)))
     named = [
         (to_text(name), event.number, event.partition, event.offset, event.created_at)
@@ -142,24 +142,24 @@ async def put_events(connection: asyncpg.Connection, events: Sequence[TraceEvent
 async def _put_entries(
     connection: asyncpg.Connection, round_: CommitRound, known: CommitSnapshot
 ) -> None:
-    gone: list[tuple[str, bytes]] = []
+    deleted: list[tuple[str, bytes]] = []
     kept: list[tuple[Any, ...]] = []
     new: list[tuple[Any, ...]] = []
     absent = known.needs.entries.difference(known.entries)
     for place, entry in round_.entries.items():
         if entry is None:
-            gone.append((place[0], hash_of(place[1])))
+            deleted.append((place[0], hash_of(place[1])))
         else:
             (new if place in absent else kept).append(rows.from_entry(entry))
-    await put(connection, "delete_entries", sorted(gone))
+    await put(connection, "delete_entries", sorted(deleted))
     await put(connection, "put_entries", kept)
     await _insert_entries(connection, new)
 
 
 async def _insert_entries(connection: asyncpg.Connection, new: Sequence[Sequence[Any]]) -> None:
-    """Make entries that were not there: a row that is not there cannot be locked either."""
+    """Insert new entries; raises ``Raced`` if one exists, which could not be locked before."""
     if new:
         columns = [list(column) for column in zip(*new, strict=True)]
-        made = await connection.fetch(QUERIES["insert_entries"], *columns)
-        if len(made) != len(new):
-            raise Raced("an entry was made by another server")
+        inserted = await connection.fetch(QUERIES["insert_entries"], *columns)
+        if len(inserted) != len(new):
+            raise Raced("an entry was inserted by another server")

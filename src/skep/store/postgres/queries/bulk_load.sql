@@ -1,7 +1,7 @@
--- What comes from another store, and goes to one, as it is.
+-- Rows of a copy between stores, unchanged.
 
 -- name: load_queue
--- It may come once more, changed, also after it was deleted and all of it was removed.
+-- It may be loaded again, changed, even after it was deleted and purged.
 WITH listed AS (
     DELETE FROM queen.queue_removal WHERE queue = $1
 )
@@ -62,7 +62,7 @@ SELECT setval('queen.number', $1::bigint)
 SELECT last_value - (NOT is_called)::integer FROM queen.number;
 
 -- name: other_servers
--- Who holds a lane or a duty. One that has done neither for a minute is not seen.
+-- Servers that hold a lane or a duty. One that has renewed neither for a minute is not counted.
 SELECT count(*) FROM (
     SELECT owner FROM queen.lane WHERE expires_at > clock_timestamp()
      UNION

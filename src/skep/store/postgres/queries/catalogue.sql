@@ -23,7 +23,7 @@ VALUES (nextval('queen.number'), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $
 RETURNING *;
 
 -- name: find_queue
--- Not to be deleted before this transaction ends.
+-- Locked, so that it is not deleted before this transaction ends.
 SELECT * FROM queen.queue WHERE name = $1 FOR KEY SHARE;
 
 -- name: queue
@@ -36,8 +36,8 @@ SELECT * FROM queen.queue ORDER BY number;
 DELETE FROM queen.queue WHERE number = $1 RETURNING 1;
 
 -- name: create_partitions
--- In the order of their names, so that two servers that make the same ones wait, not deadlock. Without
--- a join, whose plan would depend on statistics that are out of date when many were made.
+-- In the order of their names, so that two servers that create the same ones do not deadlock. Without
+-- a join, whose plan would depend on statistics that are outdated when many were created.
 INSERT INTO queen.partition (number, queue, name, created_at)
 SELECT nextval('queen.number'), $1, asked.name, $3
   FROM (SELECT DISTINCT name COLLATE "C" AS name FROM unnest($2::text[]) AS a (name)
@@ -107,7 +107,7 @@ SELECT s.queue, s.consumer_group, s.id AS subscription, s.mode, s.from_at,
  ORDER BY s.consumer_group;
 
 -- name: subscribe
--- No row comes back if there was a contact before, or if there is no such queue.
+-- Returns no row if the group is subscribed already, or if the queue does not exist.
 INSERT INTO queen.subscription (queue, consumer_group, id, mode, from_at, created_at)
 SELECT $1, $2, $3, $4, $5, $6
  WHERE EXISTS (SELECT FROM queen.queue WHERE number = $1)
@@ -122,7 +122,7 @@ INSERT INTO queen.group_removal (queue, consumer_group, subscription, starting)
 VALUES ($1, $2, $3, true);
 
 -- name: renew_starting_group
--- No row comes back if its states are being removed.
+-- Returns no row if its states are being purged.
 UPDATE queen.group_removal SET listed_at = clock_timestamp()
  WHERE queue = $1 AND consumer_group = $2 AND subscription = $3 AND starting
 RETURNING 1;
@@ -137,5 +137,5 @@ UPDATE queen.group_removal SET starting = false
  WHERE queue = $1 AND consumer_group = $2 AND subscription = $3;
 
 -- name: insert_first_consumers
--- Of a subscription that nobody knows yet.
+-- Of a subscription that is not committed yet.
 INSERT INTO queen.consumer SELECT * FROM unnest($1::queen.consumer[]);

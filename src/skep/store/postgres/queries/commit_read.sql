@@ -1,10 +1,10 @@
--- What a commit must know, and lock, before it judges its changes. All transactions lock rows in one
+-- What a commit reads and locks before it evaluates its changes. All transactions lock rows in one
 -- order: the lane, partitions by number, dead letters by number, rows of the outbox, entries by their
 -- key, queues by number; and states of consumers, by their key, when they are replaced.
 
 -- name: lock_partitions
--- Lock the partitions of these numbers, if the lane is still ours: if not, nothing comes back. With
--- them come the versions of entries, 0 where there is none, in the order asked.
+-- Lock the partitions of these numbers if the lane is still ours; if not, returns no row. Also returns
+-- the versions of entries in the order of the parameters, 0 if there is none.
 WITH held AS MATERIALIZED (
     SELECT number FROM queen.lane WHERE number = $1 AND owner = $2 FOR NO KEY UPDATE
 ), locked AS MATERIALIZED (
@@ -21,8 +21,8 @@ SELECT (SELECT count(*) FROM locked) AS partitions,
   FROM held;
 
 -- name: locked_partitions
--- Partitions that are locked and whose queues exist, with where the lane stands in each queue. This
--- is asked by itself: a statement that waited for a lock does not see what it waited for.
+-- Partitions that are locked and whose queues exist, with the head of the lane in each queue. This is a
+-- statement of its own: one that waited for a lock does not see what the other transaction wrote.
 WITH asked AS MATERIALIZED (
     SELECT p.*, q.version FROM queen.partition_state AS p
       JOIN queen.queue AS q ON q.number = p.queue
@@ -45,8 +45,8 @@ SELECT a.number, a.queue, a.name, a.created_at, a.start_offset, a.end_offset, a.
   JOIN heads ON heads.queue = a.queue;
 
 -- name: read_consumers
--- For each place asked: the group's subscription, whether the partition is there, the state, the
--- version of the queue's configuration. Nothing is locked: who replaces a state says which it was.
+-- For each place: the group's subscription, whether the partition exists, the state, the version of
+-- the queue's configuration. Nothing is locked: the write compares the revision that it replaces.
 -- For EXISTS instead of coalesce PostgreSQL might read all partitions.
 SELECT asked.queue, asked.consumer_group, asked.partition, subscription.id AS subscription,
        subscription.mode, subscription.from_at, subscription.created_at AS subscribed_at,
@@ -70,7 +70,7 @@ SELECT asked.queue, asked.consumer_group, asked.partition, subscription.id AS su
        ) AS newest ON true;
 
 -- name: known_transaction_ids
--- Asked when the partitions are locked, so nobody can add one behind our back.
+-- Read after the partitions are locked, so that no other server can add one.
 SELECT t.partition, t.hash, t.at_offset
   FROM unnest($1::bigint[], $2::bytea[]) AS a (partition, hash)
   JOIN queen.transaction_id AS t USING (partition, hash);
@@ -123,7 +123,7 @@ SELECT coalesce((SELECT e.version FROM queen.entry AS e
  ORDER BY a.place;
 
 -- name: share_entries
--- Entries that are not to change before this transaction ends. Who finds none waits for no other.
+-- Locks entries, so that they do not change before this transaction ends.
 SELECT e.space, e.hash, e.version
   FROM unnest($1::text[], $2::bytea[]) AS a (space, hash)
   JOIN queen.entry AS e ON e.space = a.space AND e.hash = a.hash
@@ -131,11 +131,11 @@ SELECT e.space, e.hash, e.version
    FOR SHARE OF e;
 
 -- name: lock_queues
--- Queues with a capacity: two servers that push to one wait for each other.
+-- Queues with a capacity: servers that push to the same one take turns.
 SELECT number FROM queen.queue WHERE number = ANY ($1::bigint[]) ORDER BY number FOR NO KEY UPDATE;
 
 -- name: pushed
--- How many messages were ever pushed to queues, over all lanes. Asked when the queues are locked.
+-- How many messages were ever pushed to queues, over all lanes. Read after the queues are locked.
 SELECT a.queue, coalesce(sum(greatest(h.position, last.position)), 0)::bigint AS messages
   FROM unnest($1::bigint[]) AS a (queue)
  CROSS JOIN queen.lane AS l

@@ -7,8 +7,8 @@ SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bigint[])
     ON CONFLICT (partition, hash) DO UPDATE SET at_offset = excluded.at_offset;
 
 -- name: replace_consumers
--- New states in place of those of certain revisions; returns how many of these were there.
-WITH gone AS (
+-- Replace states of certain revisions by new ones; returns how many of them matched.
+WITH replaced AS (
     DELETE FROM queen.consumer AS c
      USING unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[])
            AS a (queue, consumer_group, partition, subscription, version, token)
@@ -19,18 +19,18 @@ WITH gone AS (
 ), made AS (
     INSERT INTO queen.consumer SELECT * FROM unnest($7::queen.consumer[])
 )
-SELECT count(*) FROM gone;
+SELECT count(*) FROM replaced;
 
 -- name: lock_first_consumers
--- There is no row to lock yet, and two that are made at once need not have the same version. Places
--- share 256 locks, because PostgreSQL has room for some thousand, and are locked in one order.
+-- There is no row to lock yet, and two first states need not have the same version. Places share 256
+-- advisory locks, because PostgreSQL has room for some thousand, and are locked in one order.
 SELECT pg_advisory_xact_lock(hashtext('queen.consumer'), a.shared)
   FROM (SELECT DISTINCT (hashtextextended(place, 0) & 255)::integer AS shared
           FROM unnest($1::text[]) AS asked (place)
          ORDER BY 1) AS a;
 
 -- name: insert_consumers
--- States that had no row. If somebody made one in the meantime, fewer rows come back than were sent.
+-- First states. If another server has inserted one, fewer rows are returned than were sent.
 INSERT INTO queen.consumer
 SELECT a.* FROM unnest($1::queen.consumer[]) AS a
  WHERE NOT EXISTS (
@@ -86,9 +86,9 @@ DELETE FROM queen.entry AS e
  WHERE e.space = a.space AND e.hash = a.hash;
 
 -- name: commit_at_once
--- A whole commit of pushes, pops and acks, if the lane is ours and everything is as it was known:
--- partitions, heads, states, subscriptions, configurations, and that certain entries do not exist.
--- If one of them is not, the division by zero fails the statement.
+-- A whole commit of pushes, pops and acks, if the lane is ours and all that it was evaluated against is
+-- current: partitions, heads, states, subscriptions, configurations, and that certain entries do not
+-- exist. Otherwise the division by zero at the end fails the statement, which undoes its writes.
 WITH held AS MATERIALIZED (
     SELECT number FROM queen.lane WHERE number = $1 AND owner = $2 FOR NO KEY UPDATE
 ), locked AS MATERIALIZED (
@@ -114,7 +114,7 @@ WITH held AS MATERIALIZED (
            )) = a.position
 ), made AS (
     INSERT INTO queen.segment SELECT * FROM unnest($8::queen.segment[])
-), gone AS (
+), replaced AS (
     DELETE FROM queen.consumer AS c
      USING unnest($9::bigint[], $10::text[], $11::bigint[], $12::text[], $13::bigint[],
                   $14::bigint[], $15::text[])
@@ -139,17 +139,17 @@ WITH held AS MATERIALIZED (
 ), present AS (
     SELECT FROM unnest($22::text[], $23::bytea[]) AS a (space, hash)
       JOIN queen.entry AS e ON e.space = a.space AND e.hash = a.hash
-), told AS (
+), published AS (
     INSERT INTO queen.news (lane, number, content, owner)
     SELECT $1, coalesce((SELECT max(n.number) FROM queen.news AS n WHERE n.lane = $1), 0) + 1,
            $24, $2
       FROM held
     RETURNING number
 )
-SELECT coalesce((SELECT number FROM told), 0)
+SELECT coalesce((SELECT number FROM published), 0)
      / ((SELECT count(*) FROM locked) = cardinality($3::bigint[])
         AND (SELECT count(*) FROM heads) = cardinality($6::bigint[])
-        AND (SELECT count(*) FROM gone) = cardinality($9::bigint[])
+        AND (SELECT count(*) FROM replaced) = cardinality($9::bigint[])
         AND (SELECT count(*) FROM subscribed) = cardinality($16::bigint[])
         AND (SELECT count(*) FROM configured) = cardinality($20::bigint[])
         AND NOT EXISTS (SELECT FROM present))::integer;

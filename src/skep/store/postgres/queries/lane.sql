@@ -1,13 +1,12 @@
 -- Lanes: each server's own track of the journal.
 
 -- name: lock_lanes
--- Lanes are given out one at a time. The lock ends with the transaction.
+-- Lanes are assigned one at a time. The lock ends with the transaction.
 SELECT pg_advisory_xact_lock(hashtext('queen.lane'));
 
 -- name: take_lane
--- The lowest lane that nobody holds, or a new one. The row is locked by every commit of its
--- holder, so this waits for one that is under way, and the next one of the same holder finds
--- that the lane is no longer his.
+-- The lowest lane without an owner, or a new one. Every commit of the owner locks the row, so this
+-- waits for one in progress, and the next commit of the former owner finds that the lane was taken.
 INSERT INTO queen.lane (number, owner, expires_at)
 SELECT coalesce(
            (SELECT min(number) FROM queen.lane WHERE expires_at <= clock_timestamp()),

@@ -1,8 +1,8 @@
 -- Reading by position.
 
 -- name: read_segments
--- The segment that holds an offset, or the first behind it, and then one by one those that
--- follow, until they hold enough messages or bytes. No payload is touched before that is known.
+-- The segment that holds an offset, or the first after it, and then one by one those that follow,
+-- until they hold enough messages or bytes. No payload is read before that is decided.
 WITH RECURSIVE taken (start_offset, stop, messages, size) AS (
     (SELECT s.start_offset, s.start_offset + s.messages,
             s.start_offset + s.messages - greatest(s.start_offset, $2), s.size::bigint
@@ -36,7 +36,7 @@ SELECT s.partition, s.start_offset, s.queue, s.lane, s.position, s.messages, s.s
 SELECT at_offset FROM queen.transaction_id WHERE partition = $1 AND hash = $2;
 
 -- name: offset_at
--- Halve the stretch of offsets until nothing is left between what is older and what is not.
+-- Bisect the offsets between the first segment and the last one.
 WITH RECURSIVE stretch (low, high) AS (
     SELECT (SELECT s.start_offset FROM queen.segment AS s
              WHERE s.partition = $1 AND s.start_offset >= (
@@ -61,7 +61,7 @@ SELECT coalesce(max(low), (SELECT end_offset FROM queen.partition WHERE number =
   FROM stretch;
 
 -- name: heads
--- The last segment of each lane, from the highest lane down, and what was removed.
+-- The end of the last segment of each lane, from the highest lane down, and of deleted segments.
 WITH RECURSIVE last (lane, position) AS (
     (SELECT s.lane, s.position + s.messages FROM queen.segment AS s
       WHERE s.queue = $1

@@ -1,4 +1,4 @@
--- What is known of the schema.
+-- The state of the schema.
 
 -- name: wait_for_migrations
 -- A migration may take long, and so may waiting for that of another server.
@@ -9,8 +9,8 @@ SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '0
 SELECT pg_advisory_xact_lock(hashtext('queen.migration'));
 
 -- name: wait_briefly_for_tables
--- Requests for a table wait behind a migration that waits for it. An autovacuum that is in the way is
--- ended by PostgreSQL after deadlock_timeout, so this is a little longer.
+-- Statements on a table wait for a migration that waits for its lock. PostgreSQL cancels an autovacuum
+-- that holds the lock after deadlock_timeout, so this is a little longer.
 SELECT set_config('lock_timeout', (setting::integer + 500)::text, true)
   FROM pg_settings WHERE name = 'deadlock_timeout';
 
@@ -30,7 +30,7 @@ SELECT count(*) = 4 FROM pg_attribute
    AND attname IN ('number', 'name', 'checksum', 'applied_at');
 
 -- name: foreign_relations
--- What the schema holds, indexes and TOAST aside. An empty one may have been made for us.
+-- What the schema holds, except indexes and TOAST. An empty one may have been created for Skep.
 SELECT relname::text FROM pg_class
  WHERE relnamespace = to_regnamespace('queen') AND relkind NOT IN ('i', 'I', 't')
  UNION

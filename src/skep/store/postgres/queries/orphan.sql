@@ -1,4 +1,4 @@
--- Rows of queues that do not exist and that nobody deleted: what a partial restore leaves behind.
+-- Rows of queues that do not exist and were not deleted, as after a partial restore.
 
 -- name: ownerless_queues
 -- From one queue to the next in the indexes, however many rows lie between them.
@@ -28,7 +28,7 @@ SELECT f.queue
  ORDER BY f.queue;
 
 -- name: measure_ownerless
--- What such a queue holds, up to a number of rows of each kind.
+-- The rows of such queues, counted up to a limit of each kind.
 SELECT n.queue, p.partitions, s.segments, s.messages, s.bytes
   FROM unnest($1::bigint[]) AS n (queue)
  CROSS JOIN LATERAL (
@@ -43,7 +43,7 @@ SELECT n.queue, p.partitions, s.segments, s.messages, s.bytes
  ORDER BY n.queue;
 
 -- name: count_segments
--- All that there are, up to a number.
+-- All segments, counted up to a limit.
 SELECT count(*) FROM (SELECT FROM queen.segment ORDER BY queue LIMIT $1) AS s;
 
 -- name: discard_ownerless

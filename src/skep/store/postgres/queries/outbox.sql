@@ -1,8 +1,8 @@
--- What applications pushed in their own transactions.
+-- Rows that applications insert in their own transactions.
 
 -- name: read_outbox
--- The first that are committed, of queues that are not held up, up to a number of rows and bytes. What
--- is too large for a message is not fetched.
+-- The first committed rows of queues that are not in $1, up to a number of rows and bytes. A payload
+-- that is too large for a message is not fetched.
 SELECT w.number, w.queue, w.partition, w.transaction_id, w.size,
        CASE WHEN w.size <= $4 THEN w.payload END AS payload
   FROM (
@@ -22,8 +22,8 @@ SELECT w.number, w.queue, w.partition, w.transaction_id, w.size,
  ORDER BY w.number;
 
 -- name: lock_outbox
--- One that somebody else holds is as good as gone: a commit carries the pushes of many, and does not
--- wait for an operator who looks at a row.
+-- A row that another session has locked is skipped: a commit carries the pushes of many clients, and
+-- does not wait for an operator's transaction.
 SELECT number FROM queen.outbox
  WHERE number = ANY ($1::bigint[]) AND failed_at IS NULL
  ORDER BY number FOR UPDATE SKIP LOCKED;

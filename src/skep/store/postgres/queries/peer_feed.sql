@@ -1,11 +1,11 @@
--- What servers tell each other, and who does what for all.
+-- Events that servers publish to each other.
 
 -- name: lock_lane
 SELECT number FROM queen.lane WHERE number = $1 AND owner = $2 FOR NO KEY UPDATE;
 
 -- name: publish_event
--- The row of the lane is locked by whoever tells, so that numbers have no gaps and keep the order of
--- commits. If the lane is not ours any more, nothing comes back.
+-- Locks the row of the lane, so that numbers have no gaps and follow the order of commits. Returns no
+-- row if the lane is not ours any more.
 WITH held AS MATERIALIZED (
     SELECT number FROM queen.lane WHERE number = $1 AND owner = $2 FOR NO KEY UPDATE
 )
@@ -21,9 +21,9 @@ SELECT l.number AS lane,
 
 -- name: peer_events
 -- Events after the numbers known of each lane, with the first number that is left there: if it is not
--- the next one, events were deleted that nobody here has heard of. Ours come only if asked for. All
--- lanes in one statement: what is seen of one was committed after what it refers to on another. There
--- is always a row, which says whether other servers have lanes, and what time it is.
+-- the next one, events were deleted before this server read them. Own events only if $4. All lanes in
+-- one statement, so that an event is never seen without the earlier ones of other lanes. There is
+-- always a row, with whether other servers have lanes, and the time.
 SELECT EXISTS (SELECT FROM queen.lane WHERE owner <> $3 AND expires_at <> '-infinity')
            AS has_peers,
        (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
@@ -49,7 +49,7 @@ SELECT EXISTS (SELECT FROM queen.lane WHERE owner <> $3 AND expires_at <> '-infi
  ORDER BY event.lane, event.number;
 
 -- name: forget_peer_events
--- Never the last, which says where the numbers go on.
+-- Never the last one, which has the number that the next one continues.
 DELETE FROM queen.news
  WHERE lane = $1 AND number <= $2
    AND number < (SELECT max(n.number) FROM queen.news AS n WHERE n.lane = $1);

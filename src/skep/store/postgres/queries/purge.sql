@@ -1,8 +1,8 @@
--- Removing the rows of deleted queues and groups, a bounded number in each transaction. Each statement goes on
--- from a key: the index entries before it belong to rows that were deleted a moment ago.
+-- Deletes the rows of deleted queues and groups, a bounded number in each transaction. Each statement
+-- starts at a key: the index entries before it belong to rows that were just deleted.
 
 -- name: next_removal
--- The deleted queue to go on with, if no other server is at it.
+-- The deleted queue to purge next, unless another server purges it.
 SELECT r.queue, r.emptied FROM queen.queue_removal AS r
  WHERE (NOT r.emptied OR r.deleted_at < clock_timestamp() - interval '1 minute')
    AND NOT EXISTS (SELECT FROM queen.queue AS q WHERE q.number = r.queue)
@@ -25,7 +25,7 @@ DELETE FROM queen.segment WHERE ctid = ANY (ARRAY(
 RETURNING lane, position;
 
 -- name: purge_batch
--- Lock some partitions. Who waits for one of them finds that it is gone.
+-- Lock some partitions. A transaction that waits for one of them finds that it does not exist.
 SELECT p.number, p.name FROM queen.partition AS p
  WHERE p.number = ANY (ARRAY(
        SELECT f.number FROM queen.partition AS f
@@ -36,8 +36,8 @@ SELECT p.number, p.name FROM queen.partition AS p
    FOR UPDATE;
 
 -- name: purge_messages
--- What partitions have beside their segments, up to a number of rows of each kind; returns how many
--- there were of each.
+-- What partitions have besides segments, up to a number of rows of each kind; returns how many were
+-- deleted of each.
 WITH ids AS (
     DELETE FROM queen.transaction_id WHERE ctid = ANY (ARRAY(
         SELECT t.ctid FROM unnest($1::bigint[]) AS p (number)
@@ -99,7 +99,7 @@ DELETE FROM queen.lane_head WHERE ctid = ANY (ARRAY(
 RETURNING lane;
 
 -- name: next_group_removal
--- The group to go on with, if no other server is at it. Never one that exists.
+-- The deleted group to purge next, unless another server purges it.
 SELECT r.queue, r.consumer_group, r.subscription, r.starting, r.emptied
   FROM queen.group_removal AS r
  WHERE (NOT (r.starting OR r.emptied) OR r.listed_at < clock_timestamp() - interval '1 minute')

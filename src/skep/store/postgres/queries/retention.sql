@@ -1,7 +1,7 @@
--- How messages, partitions and queues leave: in steps that hold nobody up.
+-- Truncating partitions and redacting messages, in short transactions.
 
 -- name: lock_partition
--- Nothing comes back if its queue was deleted.
+-- Returns no row if its queue was deleted.
 SELECT start_offset FROM queen.partition
  WHERE number = $1 AND queue = $2 AND EXISTS (SELECT FROM queen.queue WHERE number = $2)
    FOR NO KEY UPDATE;
@@ -10,7 +10,7 @@ SELECT start_offset FROM queen.partition
 SELECT start_offset, first_at FROM queen.partition_state WHERE number = $1;
 
 -- name: oldest_segments
--- The oldest segments that lie wholly before an offset, without their payloads.
+-- The oldest segments that end at an offset or earlier, without their payloads.
 SELECT s.start_offset, s.messages, s.transaction_ids
   FROM (SELECT * FROM queen.segment
          WHERE partition = $1 AND start_offset >= $4
@@ -19,24 +19,24 @@ SELECT s.start_offset, s.messages, s.transaction_ids
  ORDER BY s.start_offset;
 
 -- name: delete_segments
--- What lies between two offsets, and with it where the partition and the lanes stand at least.
-WITH gone AS (
+-- Delete the segments between two offsets, and keep the ends of the partition and its lanes.
+WITH deleted AS (
     DELETE FROM queen.segment
      WHERE partition = $1 AND start_offset >= $2 AND start_offset < $3
     RETURNING queue, lane, position + messages AS position, created_at
 ), heads AS (
     INSERT INTO queen.lane_head AS known (queue, lane, position)
-    SELECT queue, lane, max(position) FROM gone GROUP BY queue, lane ORDER BY queue, lane
+    SELECT queue, lane, max(position) FROM deleted GROUP BY queue, lane ORDER BY queue, lane
         ON CONFLICT (queue, lane) DO UPDATE
        SET position = greatest(known.position, excluded.position)
 )
 UPDATE queen.partition AS p
    SET start_offset = $3, end_offset = greatest(p.end_offset, $3),
-       newest_at = greatest(p.newest_at, (SELECT max(created_at) FROM gone))
+       newest_at = greatest(p.newest_at, (SELECT max(created_at) FROM deleted))
  WHERE p.number = $1;
 
 -- name: delete_transaction_ids
--- A replayed dead letter may have taken an id over: then it stays.
+-- An id may belong to a replayed dead letter by now: then it stays.
 DELETE FROM queen.transaction_id AS t
  USING unnest($2::bytea[], $3::bigint[]) AS a (hash, at_offset)
  WHERE t.partition = $1 AND t.hash = a.hash AND t.at_offset = a.at_offset;

@@ -1,18 +1,18 @@
--- How a transaction begins.
+-- How a transaction starts.
 
 -- name: begin
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 
 -- name: timeline
--- It is another one after every failover. Not every kind of PostgreSQL tells.
+-- Changes with every failover. Not every PostgreSQL service allows the call.
 SELECT CASE WHEN NOT pg_is_in_recovery()
             THEN substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) END;
 
 -- name: settings
--- For this transaction only, or for the whole connection. Everything we do is by key: a plan that
--- was made while a table was small, and is kept, must not read the whole of it later. What was
--- answered is on disk, also if the server is set up to be careless. Whoever is silent in the middle
--- of a transaction is gone: until it is ended, others wait for its locks.
+-- For this transaction only, or for the whole connection. Every statement reads by key: a plan that was
+-- made and cached while a table was small must not scan the whole table later. A commit is durable,
+-- even if synchronous_commit is off by default. A session that is idle in a transaction is ended,
+-- because other sessions wait for its locks.
 SELECT set_config('statement_timeout', '30s', $1),
        set_config('lock_timeout', '10s', $1),
        set_config('idle_in_transaction_session_timeout', '10s', $1),
