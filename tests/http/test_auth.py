@@ -216,8 +216,10 @@ async def test_a_door_for_tokens_takes_no_keys_and_the_other_way_round(
     with_key = await push(for_tokens, x_api_key=key.text)
     with_token = await push(for_keys, **bearer(sign()))
 
-    assert with_key.json()["error"] == "this server takes tokens, not keys"
-    assert with_token.json()["error"] == "this server takes keys that begin with skep_, not tokens"
+    assert with_key.json()["error"] == "this server accepts tokens, not API keys"
+    assert (
+        with_token.json()["error"] == "this server accepts keys that begin with skep_, not tokens"
+    )
 
 
 async def test_a_revoked_key_is_refused(
@@ -374,8 +376,8 @@ async def test_tokens_keys_and_secrets_are_in_no_log_and_no_answer(
     answers += [await push(app, x_api_key=key.text), await _fail(broker, clock, secret)]
 
     told = "\n".join([caplog.text, *(str(each.headers) + each.text for each in answers)])
-    assert "the keys stay as they were" in told
-    assert "GET /broken failed" in told
+    assert "could not reload API keys, keeping the previous ones" in told
+    assert "request failed: method=GET route=/broken" in told
     assert CANARY not in told
     assert not [each for each in shown if each in told or each.rpartition(".")[2] in told]
 

@@ -1,4 +1,4 @@
-"""The door as an ASGI application: find the route, ask who it is, decode, handle, answer.
+"""The ASGI application: finds the route, authenticates, decodes, handles, responds.
 
 Plain ASGI: on this path a framework costs as much as the queue itself (docs/adr/0009).
 """
@@ -42,7 +42,7 @@ _SAFE: Headers = [
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
 ]
-"""What every response says to browsers and caches."""
+"""Headers of every response, for browsers and caches."""
 _HEAD = b"".join(b"%b: %b\r\n" % each for each in _SAFE) + b"content-type: %b\r\n"
 _HEAD_WITH_LENGTH = _HEAD + b"content-length: %d\r\n"
 _UNIQUE = frozenset(
@@ -57,8 +57,8 @@ _UNIQUE = frozenset(
         b"x-api-key",
     }
 )
-"""Headers that decide who asks, which page it is, and where a request ends: of two, each reader
-may take another."""
+"""Headers that decide the caller, the page and the end of a request. With two of one name, two
+readers could each use another one."""
 
 
 class App:
@@ -84,7 +84,7 @@ class App:
             await send({"type": "websocket.close", "code": 1003})
             return
         if scope["type"] != "http":
-            raise RuntimeError(f"the door does not speak {scope['type']}")
+            raise RuntimeError(f"unsupported ASGI scope: {scope['type']}")
         headers: _Headers = dict(scope["headers"])
         origin = headers.get(b"origin", b"")
         place = "unknown"
@@ -101,10 +101,11 @@ class App:
         except _EarlyResponse as elsewhere:
             response = elsewhere.response
         except Exception:
-            _log.exception("%s %s failed", scope["method"], place)
-            response = HttpResponse({"error": "the server has failed; its log says why"}, 500)
+            _log.exception("request failed: method=%s route=%s", scope["method"], place)
+            response = HttpResponse({"error": "internal server error; see the server's log"}, 500)
         self.server_info.responses[scope["method"], place, response.status] += 1
-        # It leads back to the scope: left in it, every request would wait for the collector.
+        # The extension refers back to the scope: left there, every request would wait for the
+        # collector.
         whole = scope.pop("extensions", {}).get(WHOLE_RESPONSE)
         if isinstance(response.content, AsyncGenerator):
             await self._stream(response, response.content, origin, receive, send)
@@ -114,13 +115,11 @@ class App:
     def _find(self, scope: Scope) -> tuple[Route, tuple[str, ...]]:
         found = self._router.find(scope["raw_path"])
         if found is None:
-            raise _EarlyResponse(
-                HttpResponse({"error": "there is nothing at this path; see /docs"}, 404)
-            )
+            raise _EarlyResponse(HttpResponse({"error": "no such path; see /docs"}, 404))
         by_method, values = found
         method = scope["method"]
         route = by_method.get("GET" if method == "HEAD" else method)
-        # A pop takes messages: a HEAD would throw them away.
+        # A pop leases messages: a HEAD request would lose them.
         if route is None or (method == "HEAD" and route.needs is Permission.POP):
             raise _EarlyResponse(_method_not_allowed(method, by_method))
         return route, values
@@ -163,15 +162,17 @@ class App:
             raise as_sent(error, route, request.origins()) from None
 
     def _limit(self, principal: Principal) -> None:
-        """Count the request, and let what it creates count against the quota of its principal."""
+        """Apply the request rate limit, and count what the request creates against the caller's
+        quota."""
         if principal.quota and principal.quota.requests:
             self._rates.take(principal.id, principal.quota.requests)
         quota.principal.set(principal)
 
     async def _read(self, headers: _Headers, receive: Receive, most: int) -> bytes:
-        """The whole body, if it is not too large. How long it may take, the server decides."""
+        """The whole body; raises ``TooLarge`` beyond ``most`` bytes. Time limits are the
+        server's."""
         if headers.get(b"content-encoding", b"identity") not in (b"", b"identity"):
-            raise Invalid("Content-Encoding", "must not be used")
+            raise Invalid("Content-Encoding", "is not supported")
         length = headers.get(b"content-length", b"")
         if length.isdigit() and int(length[:20]) > most:
             raise TooLarge("body", f"is larger than {most} bytes")
@@ -195,7 +196,7 @@ class App:
         receive: Receive,
         send: Send,
     ) -> None:
-        """Send an answer piece by piece, as fast as the client takes it and as long as it does."""
+        """Send a response in pieces, as fast as the client reads it, until it disconnects."""
         headers = [(b"content-type", response.media_type), *_SAFE]
         if origin:
             headers += self._origins.headers(origin)
@@ -239,7 +240,7 @@ async def _handle(route: Route, request: HttpRequest) -> HttpResponse:
 
 
 class _EarlyResponse(Exception):
-    """The request reaches no route, and this is the answer."""
+    """A request without a route, and the response to it."""
 
     def __init__(self, response: HttpResponse) -> None:
         self.response = response
@@ -250,7 +251,7 @@ def _method_not_allowed(method: str, by_method: dict[str, Route]) -> HttpRespons
     if method == "OPTIONS":
         return HttpResponse(status=204, headers=((b"allow", allowed),))
     return HttpResponse(
-        {"error": f"{method} is not possible here, but {allowed.decode()} is"},
+        {"error": f"method {method} not allowed; allowed: {allowed.decode()}"},
         405,
         headers=((b"allow", allowed),),
     )
@@ -263,15 +264,15 @@ def _encoded(content: object) -> bytes:
 
 
 def _check_headers(scope: Scope, headers: _Headers) -> None:
-    """Reject what two readers of a request could understand differently."""
+    """Reject requests that two readers could interpret differently."""
     if len(headers) == len(scope["headers"]) and b"host" in headers:
         return
     names = [name for name, _ in scope["headers"] if name in _UNIQUE]
     for name in names:
         if names.count(name) > 1:
-            raise _ambiguous(f"{name.decode().title()} is there twice")
+            raise _ambiguous(f"duplicate header: {name.decode().title()}")
     if b"host" not in headers and scope["http_version"] == "1.1":
-        raise _ambiguous("HTTP/1.1 needs a Host header")
+        raise _ambiguous("HTTP/1.1 requires a Host header")
 
 
 def _ambiguous(reason: str) -> _EarlyResponse:

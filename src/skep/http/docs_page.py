@@ -35,11 +35,11 @@ FIRST = """\
 curl localhost:6632/api/v1/push -d '{"items": [{"queue": "orders", "payload": {"n": 1}}]}'
 curl 'localhost:6632/api/v1/pop/queue/orders?consumerGroup=billing&batch=10&wait=true'
 curl localhost:6632/api/v1/lease/LEASE-ID/settle -d '{"status": "completed"}'  # with its leaseId"""
-"""What to type first, for a server where it is unless told otherwise."""
+"""Example commands for a server with default settings."""
 
 
 def documentation(spec: dict[str, Any]) -> str:
-    """A page that shows every operation of an OpenAPI document."""
+    """An HTML page with every operation of an OpenAPI document."""
     by_tag: dict[str, list[str]] = {}
     for path, methods in spec["paths"].items():
         for method, operation in methods.items():
@@ -90,7 +90,7 @@ def _body(spec: dict[str, Any], operation: dict[str, Any]) -> str:
 def _response(spec: dict[str, Any], operation: dict[str, Any]) -> str:
     status = min(operation["responses"])
     content = operation["responses"][status].get("content", {})
-    return "".join(_fields(spec, f"Answer {status}", each["schema"]) for each in content.values())
+    return "".join(_fields(spec, f"Response {status}", each["schema"]) for each in content.values())
 
 
 def _fields(spec: dict[str, Any], title: str, schema: dict[str, Any]) -> str:

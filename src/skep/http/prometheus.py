@@ -1,4 +1,4 @@
-"""What Prometheus scrapes: numbers gathered when it asks, and kept nowhere else."""
+"""Metrics for Prometheus, gathered for each scrape."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -19,15 +19,15 @@ CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
 _COUNTED = (
     ("pushed", "Messages pushed."),
-    ("popped", "Messages delivered, each time they were."),
+    ("popped", "Messages delivered, counting redeliveries."),
     ("acked", "Messages acknowledged."),
-    ("failed", "Messages that failed and will be delivered again."),
-    ("dead_letters", "Messages given up."),
+    ("failed", "Messages that failed and will be redelivered."),
+    ("dead_letters", "Messages that became dead letters."),
 )
 
 
 class _Gathered(Collector):
-    """Metrics that are there already."""
+    """Metrics that were gathered before."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self._metrics = metrics
@@ -37,7 +37,7 @@ class _Gathered(Collector):
 
 
 def expose(metrics: Sequence[Metric]) -> bytes:
-    """Metrics, and what the process takes of its machine, as text."""
+    """Metrics, and those of the process, in the text format."""
     registry = CollectorRegistry()
     registry.register(_Gathered(metrics))
     ProcessCollector(registry=registry)
@@ -45,15 +45,17 @@ def expose(metrics: Sequence[Metric]) -> bytes:
 
 
 def of_server(request: HttpRequest, worker: Worker, *, healthy: bool) -> list[Metric]:
-    """What may be told to everybody: no name of a queue is in it."""
-    up = GaugeMetricFamily("skep_up", "Whether the store takes writes.", value=float(healthy))
+    """Metrics that need no permission: they contain no queue names."""
+    up = GaugeMetricFamily("skep_up", "Whether the store accepts writes.", value=float(healthy))
     info = GaugeMetricFamily("skep_info", "The server.", labels=("version", "worker_id"))
     info.add_metric((worker.version, worker.worker_id), 1)
     uptime = GaugeMetricFamily(
-        "skep_uptime_seconds", "Since the server was started.", value=worker.uptime_seconds
+        "skep_uptime_seconds", "Seconds since the server started.", value=worker.uptime_seconds
     )
     responses = CounterMetricFamily(
-        "skep_http_requests", "Requests answered.", labels=("method", "route", "status")
+        "skep_http_requests",
+        "HTTP requests.",
+        labels=("method", "route", "status"),
     )
     for (method, route, status), count in sorted(request.server_info.responses.items()):
         responses.add_metric((method, route, str(status)), count)
@@ -78,13 +80,13 @@ def of_server(request: HttpRequest, worker: Worker, *, healthy: bool) -> list[Me
 
 def _of_connections(request: HttpRequest) -> list[Metric]:
     rejected = CounterMetricFamily(
-        "skep_http_rejected", "Connections closed early.", labels=("reason",)
+        "skep_http_rejected", "Connections closed early, by reason.", labels=("reason",)
     )
     for reason, count in sorted(request.server_info.rejections.counts.items()):
         rejected.add_metric((reason,), count)
     unfinished = GaugeMetricFamily(
         "skep_http_unfinished_body_bytes",
-        "Bytes of request bodies that have not arrived completely.",
+        "Bytes of incomplete request bodies.",
         value=request.server_info.bodies.used,
     )
     return [rejected, unfinished]
@@ -92,7 +94,7 @@ def _of_connections(request: HttpRequest) -> list[Metric]:
 
 def _of_quotas(request: HttpRequest) -> Metric:
     refused = CounterMetricFamily(
-        "skep_quota_refused", "Requests refused because of a quota.", labels=("quota",)
+        "skep_quota_refused", "Requests rejected because of a quota.", labels=("quota",)
     )
     for name in Quota.__struct_fields__:
         refused.add_metric((name,), request.server_info.refused[name])
@@ -100,28 +102,28 @@ def _of_quotas(request: HttpRequest) -> Metric:
 
 
 def of_queues(summaries: Sequence[QueueSummary], tallies: dict[str, Tally]) -> list[Metric]:
-    """Each queue in numbers."""
+    """Metrics by queue."""
     gauges = [
         _gauge("partitions", "Partitions of a queue.", summaries, lambda each: each.partitions),
-        _gauge("messages", "Messages kept.", summaries, lambda each: each.counts.total),
-        _gauge("pending", "Messages nobody holds.", summaries, lambda each: each.counts.pending),
-        _gauge("processing", "Messages held.", summaries, lambda each: each.counts.processing),
-        _gauge(
-            "dead_letters", "Dead letters kept.", summaries, lambda each: each.counts.dead_letters
-        ),
+        _gauge("messages", "Messages in the log.", summaries, lambda each: each.counts.total),
+        _gauge("pending", "Messages waiting.", summaries, lambda each: each.counts.pending),
+        _gauge("processing", "Messages in flight.", summaries, lambda each: each.counts.processing),
+        _gauge("dead_letters", "Dead letters.", summaries, lambda each: each.counts.dead_letters),
     ]
     counters = [_by_queue(tallies, name, about) for name, about in _COUNTED]
     return [*gauges, *counters]
 
 
 def of_groups(lags: Sequence[GroupLag], now: datetime) -> list[Metric]:
-    """How far each group is behind."""
+    """Metrics by group."""
     labels = ("queue", "group")
-    backlog = GaugeMetricFamily("skep_group_backlog", "Messages not done.", labels=labels)
+    backlog = GaugeMetricFamily("skep_group_backlog", "Messages not completed.", labels=labels)
     age = GaugeMetricFamily(
-        "skep_group_lag_seconds", "Age of the oldest message not done.", labels=labels
+        "skep_group_lag_seconds",
+        "Age of the oldest message not completed.",
+        labels=labels,
     )
-    members = GaugeMetricFamily("skep_group_members", "Consumers with a lease.", labels=labels)
+    members = GaugeMetricFamily("skep_group_members", "Consumers that hold a lease.", labels=labels)
     for lag in lags:
         place = lag.queue, lag.group
         backlog.add_metric(place, lag.backlog)

@@ -1,4 +1,4 @@
-"""Acknowledging, and keeping leases."""
+"""Acknowledging messages, and extending leases."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -34,13 +34,13 @@ _IN_BATCH = "acknowledgments[{}].partition_id"
 
 
 async def ack(request: HttpRequest) -> HttpResponse:
-    """Say of one message what became of it."""
+    """Settle one message."""
     to_numbers([request.body], "partition_id")
     return HttpResponse(await settle_items(request, [request.body], request.body.consumer_group))
 
 
 async def ack_batch(request: HttpRequest) -> HttpResponse:
-    """Say of several messages what became of them, under one lease or several."""
+    """Settle several messages, under one lease or several."""
     body: AckBatchBody = request.body
     to_numbers(body.acknowledgments, _IN_BATCH)
     return HttpResponse(await settle_items(request, body.acknowledgments, body.consumer_group))
@@ -49,7 +49,7 @@ async def ack_batch(request: HttpRequest) -> HttpResponse:
 async def settle_items(
     request: HttpRequest, items: Sequence[AckItem], group: str | None
 ) -> Sequence[Acked]:
-    """Settle items lease by lease. One that is lost takes only its own items with it."""
+    """Settle items lease by lease. A lost lease affects only its own items."""
     by_lease: dict[str, list[int]] = {}
     for index, item in enumerate(items):
         by_lease.setdefault(item.lease_id or "", []).append(index)
@@ -105,7 +105,7 @@ async def find_places(
 def to_verdicts_of(
     items: dict[int, AckItem], places: dict[int, tuple[int, Offset] | None]
 ) -> dict[tuple[int, Offset], Verdict]:
-    """A verdict for each message; what is said of one a second time does not count."""
+    """A verdict for each message; a second one for the same message is ignored."""
     verdicts: dict[tuple[int, Offset], Verdict] = {}
     for index, item in items.items():
         place = places[index]
@@ -144,20 +144,20 @@ def _names(broker: Broker, item: AckItem) -> tuple[str | None, str | None]:
 
 
 def _check_holder(request: HttpRequest, lease_id: LeaseId) -> None:
-    """A lease of another principal is answered like one that is lost."""
+    """Treat a lease of another principal as lost."""
     if not request.holds(lease_id):
         raise LeaseLost(lease_id)
 
 
 async def settle(request: HttpRequest) -> HttpResponse:
-    """Settle messages of a lease by offset, or all that it holds alike."""
+    """Settle messages of a lease by offset, or all messages of the lease alike."""
     body: SettleBody = request.body
     lease_id = check_lease_id("leaseId", request.params["leaseId"])
     _check_holder(request, lease_id)
     if body.verdicts is not None:
         done = await request.broker.settle(lease_id, to_verdicts(body.verdicts))
     elif body.status is None:
-        raise Invalid("status", "is required, unless there are verdicts")
+        raise Invalid("status", "is required without verdicts")
     elif STATUS[body.status] == "completed":
         done = await request.broker.ack(lease_id)
     else:
@@ -169,7 +169,7 @@ async def settle(request: HttpRequest) -> HttpResponse:
 async def _verdicts_on_all(
     request: HttpRequest, lease_id: LeaseId, status: Status
 ) -> list[Verdict]:
-    """The same verdict on all that a lease holds."""
+    """The same verdict for every message of a lease."""
     error = request.body.error or ""
     held = await request.broker.held_messages.all_held(lease_id)
     if not held:
@@ -178,7 +178,7 @@ async def _verdicts_on_all(
 
 
 async def extend(request: HttpRequest) -> HttpResponse:
-    """Keep a lease. One that is lost is a 409: Queen's clients take any 200 for a success."""
+    """Extend a lease. A lost one is a 409: Queen's clients take any 200 for success."""
     lease_id = check_lease_id("leaseId", request.params["leaseId"])
     _check_holder(request, lease_id)
     until = await request.broker.extend(lease_id, request.body.seconds)
@@ -215,7 +215,7 @@ async def _queues_of_lease(request: HttpRequest) -> Iterable[str]:
 
 
 async def queues_of_lease(request: HttpRequest, lease_id: LeaseId) -> set[str]:
-    """The queues of a lease; none of one that another principal holds."""
+    """The queues of a lease; empty if another principal holds it."""
     return (
         await request.broker.held_messages.queues_of_lease(lease_id)
         if request.holds(lease_id)
@@ -248,7 +248,7 @@ ROUTES = (
         paths.ACK,
         ack,
         _queues_of_item,
-        "Say of one message what became of it. A late answer changes nothing and says so.",
+        "Acknowledge one message. A late acknowledgement changes nothing, and `success` is false.",
         AckBody,
         list[Acked],
     ),
@@ -256,7 +256,7 @@ ROUTES = (
         paths.ACK_BATCH,
         ack_batch,
         _queues_of_items,
-        "Say of several messages what became of them.",
+        "Acknowledge several messages.",
         AckBatchBody,
         list[Acked],
     ),
@@ -264,7 +264,7 @@ ROUTES = (
         paths.SETTLE,
         settle,
         _queues_of_settlement,
-        "Settle messages of a lease by their offsets; all that it holds if none are named.",
+        "Settle messages of a lease by offset, or all its messages if none are named.",
         SettleBody,
         SettleResponse,
     ),
@@ -272,7 +272,7 @@ ROUTES = (
         paths.EXTEND,
         extend,
         _queues_of_lease,
-        "Keep a lease for at least so many seconds from now.",
+        "Extend a lease to at least `seconds` from now.",
         ExtendBody,
         Extended,
     ),

@@ -1,4 +1,4 @@
-"""The journal: whole queues as tables and streams, for Spark and others who read in bulk."""
+"""The journal: whole queues in bulk, for Spark and other bulk readers."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
@@ -38,7 +38,7 @@ MAX_BATCH_ROWS = 100_000
 
 
 async def heads(request: HttpRequest) -> HttpResponse:
-    """How far queues go, and where a time is; with a wait not before there is something new."""
+    """Heads of queues, and the position of a time; with a wait, after the heads have moved."""
     body: HeadsBody = request.body
     found = await request.broker.journal.look(
         Selection(queues=body.queues, pattern=body.pattern),
@@ -81,7 +81,7 @@ async def _stream(body: ReadBody, steps: AsyncIterator[Step]) -> AsyncGenerator[
                 yield piece
         last = writer.end()
     except SkepError as error:
-        # It is too late for a status; a stream that merely ended would not say why.
+        # The status is already sent; a stream that just ended would not report the error.
         again = isinstance(error, Unavailable | OutcomeUnknown)
         last = writer.fail(str(error), status_of(error), again=again)
     for piece in last:
@@ -89,14 +89,14 @@ async def _stream(body: ReadBody, steps: AsyncIterator[Step]) -> AsyncGenerator[
 
 
 def _writer(body: ReadBody) -> "Writer":
-    # Here and not above: it costs a second and eighty megabytes, and most servers never need it.
+    # Imported here: it takes a second and eighty megabytes, and most servers never need it.
     from skep.wire.journal.arrow_writer import Writer
 
     return Writer(body)
 
 
 async def begin(request: HttpRequest) -> HttpResponse:
-    """Where a group begins to read; the same answer until it has moved on from there."""
+    """The start position of a reader group; the same until the group has moved on."""
     request.principal.check(Permission.READ)
     await _check_group(request)
     body: BeginBody = request.body
@@ -122,7 +122,7 @@ def _start(start: msgspec.Raw) -> Start:
 
 
 async def move(request: HttpRequest) -> HttpResponse:
-    """Say how far a group is."""
+    """Record the position of a reader group."""
     await _check_group(request)
     body: MoveBody = request.body
     found = await request.broker.reader_groups.move(
@@ -132,14 +132,14 @@ async def move(request: HttpRequest) -> HttpResponse:
 
 
 async def _check_group(request: HttpRequest) -> None:
-    """Who moves a group decides how long the queues keep messages that it has read so far."""
+    """The position of a group decides how long queues keep messages, so check access to them."""
     known = await request.broker.reader_groups.find(request.params["group"])
     if known is not None:
         request.principal.check_queues(known.position.queues)
 
 
 async def reader(request: HttpRequest) -> HttpResponse:
-    """How far a group is, and how many messages lie behind it."""
+    """The position of a reader group, and its lag."""
     try:
         found = await request.broker.reader_groups.get(request.params["group"])
     except NotFound:
@@ -162,7 +162,7 @@ async def _shown(request: HttpRequest, found: Reader) -> HttpResponse:
 
 
 def _selected(request: HttpRequest) -> Iterable[str]:
-    """Those that are named; of a pattern only those are found that the caller sees."""
+    """The named queues; a pattern only matches queues that the caller may see."""
     return request.body.queues or ()
 
 
@@ -203,7 +203,7 @@ ROUTES = (
         handler=begin,
         needs=Permission.POP,
         queues=_selected,
-        summary="Decide once where a group begins to read the journal.",
+        summary="Decide once where a reader group starts.",
         body=BeginBody,
         body_bytes=2 * MB,
         response=BeginResponse,
@@ -213,7 +213,7 @@ ROUTES = (
         handler=move,
         needs=Permission.POP,
         queues=_of_position,
-        summary="Say how far a group is in the journal: its lag is counted from there.",
+        summary="Record the position of a reader group; its lag is counted from there.",
         body=MoveBody,
         body_bytes=2 * MB,
         response=ReaderResponse,
@@ -224,7 +224,7 @@ ROUTES = (
         handler=reader,
         needs=Permission.STATUS,
         queues=no_queue,
-        summary="How far a group is in the journal, and how far it is behind.",
+        summary="Return the position of a reader group, and its lag.",
         response=ReaderResponse,
     ),
 )

@@ -1,4 +1,4 @@
-"""Runs of pipelines: telling of them, and looking at them."""
+"""Runs of pipelines: report and list."""
 
 from collections.abc import Iterable
 
@@ -20,7 +20,7 @@ from skep.wire.admin.pipeline_run import (
 
 
 async def put(request: HttpRequest) -> HttpResponse:
-    """Keep what is said of a run."""
+    """Store the reported state of a run."""
     known = await request.broker.pipelines.find(request.params["id"])
     if known is not None:
         _check(request, known)
@@ -30,7 +30,7 @@ async def put(request: HttpRequest) -> HttpResponse:
 
 
 async def runs(request: HttpRequest) -> HttpResponse:
-    """The runs all of whose queues the caller sees."""
+    """The runs whose queues the caller may all see."""
     query: PipelinesQuery = request.query
     found = [run for run in await request.broker.pipelines.list() if _sees(request.principal, run)]
     page = found[query.offset : query.offset + query.limit]
@@ -43,7 +43,7 @@ async def run(request: HttpRequest) -> HttpResponse:
 
 
 async def delete_run(request: HttpRequest) -> HttpResponse:
-    """Forget a run. That there is none is no error: it is gone."""
+    """Delete the record of a run; not an error if there is none."""
     name = request.params["id"]
     try:
         await _seen(request)
@@ -84,7 +84,7 @@ ROUTES = (
         handler=put,
         needs=Permission.POP,
         queues=_of_body,
-        summary="Say how far a run of a pipeline is, or how it ended.",
+        summary="Report the progress or the end of a pipeline run.",
         body=PipelineBody,
         response=PipelineRow,
     ),
@@ -93,7 +93,7 @@ ROUTES = (
         handler=runs,
         needs=Permission.STATUS,
         queues=no_queue,
-        summary="The runs of pipelines on all machines, the newest first.",
+        summary="List the pipeline runs of all machines, newest first.",
         query=PipelinesQuery,
         response=PipelineRows,
     ),
@@ -102,7 +102,7 @@ ROUTES = (
         handler=run,
         needs=Permission.STATUS,
         queues=no_queue,
-        summary="A run of a pipeline.",
+        summary="Return one pipeline run.",
         response=PipelineRow,
     ),
     delete(
@@ -110,7 +110,7 @@ ROUTES = (
         handler=delete_run,
         needs=Permission.ADMIN,
         queues=no_queue,
-        summary="Forget a run of a pipeline; the pipeline itself goes on.",
+        summary="Delete the record of a pipeline run; the pipeline itself keeps running.",
         response=DeletedPipeline,
     ),
 )

@@ -1,4 +1,4 @@
-"""Popping, with long poll."""
+"""Pop, with long poll."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -40,7 +40,7 @@ async def pop(request: HttpRequest) -> HttpResponse:
 async def _while_connected(
     request: HttpRequest, asked: dict[str, Any], wait: float
 ) -> Delivery | None:
-    """Wait for messages as long as the client does: nothing is leased for who has gone."""
+    """Wait for messages while the client is connected: nothing is leased for a client that left."""
     popping = asyncio.current_task()
     assert popping is not None
     gone = asyncio.ensure_future(_cancel_when_gone(request, popping))
@@ -83,7 +83,7 @@ def _asked(request: HttpRequest) -> dict[str, Any]:
 
 
 def _is_new(query: PopQuery) -> bool:
-    """Words that are not known mean ``all``, as Queen has it."""
+    """Unknown modes mean ``all``, as in Queen."""
     return query.subscription_mode in _NEW or query.subscription_from == "now"
 
 
@@ -128,6 +128,6 @@ ROUTES = (
         paths.POP,
         every_queue,
         "Lease the next messages of the queues with a namespace or a task, "
-        "the highest priority first; 204 if there are none.",
+        "highest priority first; 204 if there are none.",
     ),
 )

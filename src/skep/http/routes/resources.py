@@ -1,4 +1,4 @@
-"""Queues, partitions and labels in numbers."""
+"""Statistics of queues, partitions and labels."""
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -42,7 +42,7 @@ SECOND = timedelta(seconds=1)
 
 
 async def overview(request: HttpRequest) -> HttpResponse:
-    """Everything that the caller sees, in a few numbers."""
+    """Totals over all queues that the caller may see."""
     insight, sees = request.broker.insight, request.principal.sees
     queues = await insight.queues.queues(await insight.queues.find(sees))
     groups = await insight.groups.groups(sees)
@@ -76,7 +76,7 @@ def _lag_spread(request: HttpRequest, groups: Iterable[GroupLag]) -> LagSpread:
 
 
 async def queues(request: HttpRequest) -> HttpResponse:
-    """The queues that the caller sees, by name."""
+    """The queues that the caller may see, by name."""
     query: QueuesQuery = request.query
     found = await request.broker.insight.queues.find(
         request.principal.sees, namespace=query.namespace, task=query.task
@@ -99,14 +99,14 @@ async def queue(request: HttpRequest) -> HttpResponse:
 
 
 async def namespaces(request: HttpRequest) -> HttpResponse:
-    """The namespaces of the queues that the caller sees."""
+    """The namespaces of the queues that the caller may see."""
     by_label = await _by_label(request, lambda queue: queue.namespace)
     rows = [NamespaceRow(namespace=label, **_sums(some)) for label, some in by_label]
     return HttpResponse(NamespaceRows(namespaces=rows))
 
 
 async def tasks(request: HttpRequest) -> HttpResponse:
-    """The tasks of the queues that the caller sees."""
+    """The tasks of the queues that the caller may see."""
     by_label = await _by_label(request, lambda queue: queue.task)
     return HttpResponse(
         TaskRows(tasks=[TaskRow(task=label, **_sums(some)) for label, some in by_label])
@@ -132,7 +132,7 @@ def _sums(summaries: list[QueueSummary]) -> dict[str, Any]:
 
 
 async def partitions(request: HttpRequest) -> HttpResponse:
-    """Partitions of one queue or of all, with at least so much pending."""
+    """Partitions of one queue or of all, with at least ``minDepth`` pending messages."""
     query: PartitionsQuery = request.query
     insight = request.broker.insight.queues
     rows: list[PartitionRow] = []
@@ -147,7 +147,7 @@ async def partitions(request: HttpRequest) -> HttpResponse:
 
 
 async def depth(request: HttpRequest) -> HttpResponse:
-    """What a group still has to read of a queue."""
+    """The backlog of a group in a queue."""
     name, query = request.params["queue"], request.query
     found = await request.broker.insight.groups.depth(name, query.group, limit=query.limit)
     return HttpResponse(
@@ -171,7 +171,7 @@ ROUTES = (
         handler=overview,
         needs=Permission.STATUS,
         queues=no_queue,
-        summary="Everything in a few numbers.",
+        summary="Totals over all queues.",
         response=ResourceOverview,
     ),
     get(
@@ -179,7 +179,7 @@ ROUTES = (
         handler=queues,
         needs=Permission.STATUS,
         queues=no_queue,
-        summary="The queues, by name, with what became of their messages.",
+        summary="List queues by name, with their message counts by status.",
         query=QueuesQuery,
         response=QueueRows,
     ),
@@ -188,7 +188,7 @@ ROUTES = (
         handler=queue,
         needs=Permission.STATUS,
         queues=named_queue,
-        summary="One queue with its options and its partitions, the oldest first.",
+        summary="Return one queue with its options and partitions, oldest first.",
         query=PartitionsPage,
         response=QueueDetail,
     ),
@@ -197,7 +197,7 @@ ROUTES = (
         handler=depth,
         needs=Permission.STATUS,
         queues=named_queue,
-        summary="What a group still has to read of a queue.",
+        summary="The backlog of a group in a queue.",
         query=DepthQuery,
         response=DepthResponse,
     ),
@@ -206,7 +206,7 @@ ROUTES = (
         handler=namespaces,
         needs=Permission.STATUS,
         queues=no_queue,
-        summary="The namespaces of the queues.",
+        summary="List the namespaces of the queues.",
         response=NamespaceRows,
     ),
     get(
@@ -214,7 +214,7 @@ ROUTES = (
         handler=tasks,
         needs=Permission.STATUS,
         queues=no_queue,
-        summary="The tasks of the queues.",
+        summary="List the tasks of the queues.",
         response=TaskRows,
     ),
     get(
@@ -222,7 +222,7 @@ ROUTES = (
         handler=partitions,
         needs=Permission.STATUS,
         queues=queue_in_query,
-        summary="Partitions of one queue or of all.",
+        summary="List the partitions of one queue or of all.",
         query=PartitionsQuery,
         response=PartitionRows,
     ),

@@ -1,4 +1,4 @@
-"""What is there now, and what happened lately."""
+"""Current status and recent throughput."""
 
 from skep.core.aio.slicing import yielding
 from skep.core.insight.message_browser import MessageFilter
@@ -40,7 +40,7 @@ from skep.wire.stats.time_window import WindowQuery
 
 
 async def status(request: HttpRequest) -> HttpResponse:
-    """Some queues, or all that the caller sees, now and in a stretch of time."""
+    """Some queues, or all that the caller may see, now and over a time range."""
     insight, span, found = request.broker.insight, window(request), await queues(request)
     summaries = await insight.queues.queues(found)
     buckets = insight.metrics.series(
@@ -71,7 +71,7 @@ async def status(request: HttpRequest) -> HttpResponse:
 
 
 async def status_queues(request: HttpRequest) -> HttpResponse:
-    """The queues that the caller sees, with how long their oldest message waits."""
+    """The queues that the caller may see, with the age of their oldest waiting message."""
     query: StatusQueuesQuery = request.query
     found = await request.broker.insight.queues.find(
         request.principal.sees, namespace=query.namespace, task=query.task
@@ -87,7 +87,7 @@ async def status_queues(request: HttpRequest) -> HttpResponse:
 
 
 async def _ages(request: HttpRequest, names: set[str]) -> dict[str, float]:
-    """Seconds that the oldest message of a queue waits for a group."""
+    """Seconds that the oldest message of each queue has waited for a group."""
     ages: dict[str, float] = {}
     for lag in await request.broker.insight.groups.groups(lambda name: name in names):
         if lag.oldest_at is not None:
@@ -108,7 +108,7 @@ async def status_queue(request: HttpRequest) -> HttpResponse:
 
 
 async def status_messages(request: HttpRequest) -> HttpResponse:
-    """Messages of one queue and what became of them, newest first."""
+    """Messages of one queue with their status, newest first."""
     name, query = request.params["queue"], request.query
     config = await request.broker.queues.get(name)
     if query.partition is not None and not await request.broker.queues.has(name, query.partition):
@@ -137,7 +137,7 @@ async def status_messages(request: HttpRequest) -> HttpResponse:
 
 
 async def buffers(request: HttpRequest) -> HttpResponse:
-    """Pushes that lie aside because of maintenance, and whether the store takes writes."""
+    """Buffered pushes, and whether the store accepts writes."""
     await request.broker.catch_up()
     aside = request.broker.maintenance.buffered
     try:
@@ -148,7 +148,7 @@ async def buffers(request: HttpRequest) -> HttpResponse:
 
 
 async def refresh(request: HttpRequest) -> HttpResponse:
-    """Tell what there is; nothing has to be refreshed, because totals are always up to date."""
+    """Return the current counts: there is nothing to refresh."""
     found = await request.broker.insight.queues.find(request.principal.sees)
     summaries = await request.broker.insight.queues.queues(found)
     labels = {config.namespace for config in found}, {config.task for config in found}
@@ -171,7 +171,7 @@ ROUTES = (
         handler=status,
         needs=Permission.STATUS,
         queues=queue_in_query,
-        summary="What is there now, and what happened in a stretch of time.",
+        summary="Current queue status and throughput over a time range.",
         query=WindowQuery,
         response=StatusResponse,
     ),
@@ -180,7 +180,7 @@ ROUTES = (
         handler=status_queues,
         needs=Permission.STATUS,
         queues=no_queue,
-        summary="The queues, with how long their oldest message waits.",
+        summary="List queues with the age of their oldest waiting message.",
         query=StatusQueuesQuery,
         response=StatusQueues,
     ),
@@ -189,7 +189,7 @@ ROUTES = (
         handler=status_queue,
         needs=Permission.STATUS,
         queues=named_queue,
-        summary="One queue with its partitions and what was consumed of them.",
+        summary="Return one queue with its partitions and their consumption.",
         query=PartitionsPage,
         response=StatusQueueDetail,
     ),
@@ -198,7 +198,7 @@ ROUTES = (
         handler=status_messages,
         needs=Permission.STATUS,
         queues=named_queue,
-        summary="Messages of one queue, newest first; payloads for who may read them.",
+        summary="List messages of one queue, newest first; payloads need the permission read.",
         query=StatusMessagesQuery,
         response=QueueMessages,
     ),
@@ -207,7 +207,7 @@ ROUTES = (
         handler=buffers,
         needs=Permission.STATUS,
         queues=no_queue,
-        summary="Pushes that lie aside because of maintenance, and whether the store takes writes.",
+        summary="Pushes buffered during maintenance, and whether the store accepts writes.",
         response=Buffers,
     ),
     post(
@@ -215,7 +215,7 @@ ROUTES = (
         handler=refresh,
         needs=Permission.ADMIN,
         queues=no_queue,
-        summary="Tell what there is. Totals are always up to date, with or without it.",
+        summary="Recompute statistics (kept for Queen clients; statistics are always current).",
         response=Refresh,
     ),
 )

@@ -1,4 +1,4 @@
-"""Stream queries: register, read state, do a cycle."""
+"""Stream queries: register, read state, run a cycle."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -36,7 +36,7 @@ from skep.wire.problem import to_problem
 
 
 async def register(request: HttpRequest) -> HttpResponse:
-    """Name a computation; the same name with another computation is refused."""
+    """Register a query by name; a changed computation is rejected."""
     body: RegisterBody = request.body
     await _check_owner(request, body.name)
     try:
@@ -54,8 +54,7 @@ async def register(request: HttpRequest) -> HttpResponse:
 
 
 async def _check_owner(request: HttpRequest, name: str) -> None:
-    """Who is for some queues only may not take the name, and with it the state, of a query over
-    others."""
+    """A caller restricted to some queues may not take over a query, and its state, over others."""
     known = await request.broker.stream_queries.find(name) if request.principal.restricted else None
     if known is not None:
         request.principal.check_queues({known.source_queue, known.sink_queue or known.source_queue})
@@ -72,7 +71,7 @@ def _registered(query: Query, fresh: bool, reset: bool) -> Registered:
 
 
 async def read_state(request: HttpRequest) -> HttpResponse:
-    """What a query knows about a partition."""
+    """The state of a query for a partition."""
     body: StateBody = request.body
     pages = request.broker.stream_queries.state(
         body.query_id,
@@ -110,7 +109,8 @@ def _is_ripe(entry: Entry, bound: int) -> bool:
 
 
 async def cycle(request: HttpRequest) -> HttpResponse:
-    """State, sink and source in one change. What the state of things forbids is answered."""
+    """Write state, push and ack in one change. Conflicts are reported in the response, not as
+    errors."""
     body: CycleBody = request.body
     if body.push_items:
         request.principal.check(Permission.PUSH)
@@ -249,7 +249,7 @@ ROUTES = (
         paths.STREAM_STATE,
         read_state,
         _queue_of_partition,
-        "Read what a stream query knows about a partition.",
+        "Read the state of a stream query for a partition.",
         StateBody,
         StateResponse,
     ),

@@ -1,4 +1,4 @@
-"""Traces: what was recorded about messages, and the messages that share a trace id."""
+"""Traces: events recorded for messages, and messages that share a trace id."""
 
 from collections.abc import Iterable
 from uuid import UUID
@@ -56,7 +56,7 @@ async def of_message(request: HttpRequest) -> HttpResponse:
 
 
 async def by_name(request: HttpRequest) -> HttpResponse:
-    """The events that carry a name, in queues that the caller sees."""
+    """The events with a name, in queues that the caller may see."""
     query: NamedQuery = request.query
     page = await request.broker.insight.traces.events(
         request.params["name"],
@@ -76,7 +76,7 @@ async def by_name(request: HttpRequest) -> HttpResponse:
 
 
 async def names(request: HttpRequest) -> HttpResponse:
-    """The names that events carry, in queues that the caller sees."""
+    """The names of events, in queues that the caller may see."""
     query: NamesQuery = request.query
     page = await request.broker.insight.traces.names(
         request.principal.sees,
@@ -94,7 +94,7 @@ async def names(request: HttpRequest) -> HttpResponse:
 
 
 async def by_trace_id(request: HttpRequest) -> HttpResponse:
-    """The messages of all queues that the caller sees and that share a trace id."""
+    """The messages with a trace id, in all queues that the caller may see."""
     trace_id = _trace_id(request.params["traceId"])
     sees = request.principal.sees if request.principal.restricted else None
     found = await request.broker.traces.messages(trace_id, sees=sees, limit=request.query.limit)
@@ -131,7 +131,7 @@ ROUTES = (
         handler=record,
         needs=Permission.POP,
         queues=_queue_of_body,
-        summary="Record an event of a message; it lives as long as the message.",
+        summary="Record an event of a message; it is kept as long as the message.",
         body=TraceBody,
         body_bytes=ANY_SIZE,
         fields=FIELDS,
@@ -143,7 +143,7 @@ ROUTES = (
         handler=names,
         needs=Permission.STATUS,
         queues=no_queue,
-        summary="The names that trace events carry, in order.",
+        summary="List the names of trace events, in order.",
         query=NamesQuery,
         response=NameRows,
     ),
@@ -152,7 +152,7 @@ ROUTES = (
         handler=by_name,
         needs=Permission.READ,
         queues=no_queue,
-        summary="The trace events that carry a name, newest first, with their messages.",
+        summary="List the trace events with a name, newest first, with their messages.",
         query=NamedQuery,
         response=NamedEvents,
     ),
@@ -161,7 +161,7 @@ ROUTES = (
         handler=by_trace_id,
         needs=Permission.READ,
         queues=no_queue,
-        summary="The messages that share a trace id, across queues, in order.",
+        summary="List the messages that share a trace id, across queues, in order.",
         query=TraceIdQuery,
         response=TracedMessages,
     ),
@@ -170,7 +170,7 @@ ROUTES = (
         handler=of_message,
         needs=Permission.READ,
         queues=queue_of_partition,
-        summary="The trace events of a message, oldest first.",
+        summary="List the trace events of a message, oldest first.",
         response=MessageEvents,
     ),
 )
