@@ -1,5 +1,5 @@
-"""``/api/v1/traces``: what consumers record about messages on their way. Answers are in snake
-case, as Queen has them."""
+"""``/api/v1/traces``: events that consumers record for messages. Responses are in snake case, as in
+Queen."""
 
 from datetime import datetime
 from typing import Annotated
@@ -24,11 +24,11 @@ FIELDS = {
     "worker": "workerId",
     "message_id": "transactionId",
 }
-"""What the wire calls arguments of the core."""
+"""Names on the wire of arguments of the core."""
 
 
 class TraceBody(Body, frozen=True, kw_only=True):
-    """An event of a message. ``data`` is any JSON, or a text in base64 if ``encoding`` says so."""
+    """An event of a message. ``data`` is any JSON, or a base64 string with ``encoding`` base64."""
 
     transaction_id: str
     partition_id: UUID
@@ -64,7 +64,7 @@ class MessageEvents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NamedEvent(WireEvent, frozen=True, kw_only=True):
-    """An event with the message that it is about."""
+    """An event with its message."""
 
     transaction_id: str
     partition_id: UUID
@@ -137,7 +137,7 @@ def to_event(event: TraceEvent) -> WireEvent:
 
 
 def to_trace_event(event: WireEvent, partition: int, offset: Offset) -> TraceEvent:
-    """An event as the broker has it, of the message at this place."""
+    """An event as the broker's type, for the message at this position."""
     return TraceEvent(
         number=int(event.id),
         partition=partition,
@@ -179,7 +179,7 @@ def to_named_event(traced: TracedMessage) -> NamedEvent:
 
 
 def to_traced_message(named: NamedEvent) -> TracedMessage:
-    """An event with its message, as the broker has it."""
+    """An event with its message, as the broker's types."""
     number = partition_of(named.partition_id)
     return TracedMessage(
         event=to_trace_event(named, number, named.offset),
