@@ -18,7 +18,7 @@ from skep.errors import Invalid, Unauthenticated
 from skep.http.auth.jwt import (
     MAX_BYTES,
     Expected,
-    OneKey,
+    SingleKey,
     Tokens,
     Verified,
     VerifyingKey,
@@ -52,7 +52,7 @@ async def verify(
     token: str, *, key: VerifyingKey = HS256, clock: ManualClock | None = None, **expected: Any
 ) -> Verified:
     clock = clock or ManualClock()
-    tokens = Tokens(OneKey(key), Expected(**expected), now=lambda: seconds(clock))
+    tokens = Tokens(SingleKey(key), Expected(**expected), now=lambda: seconds(clock))
     return await tokens.verify(token.encode())
 
 

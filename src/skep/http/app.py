@@ -87,23 +87,23 @@ class App:
             raise RuntimeError(f"unsupported ASGI scope: {scope['type']}")
         headers: _Headers = dict(scope["headers"])
         origin = headers.get(b"origin", b"")
-        place = "unknown"
+        route_path = "unknown"
         try:
             _check_headers(scope, headers)
             self._origins.check(headers)
             route, values = self._find(scope)
-            place = route.path
+            route_path = route.path
             response = await self._handle(route, values, scope, headers, receive)
         except SkepError as error:
             if isinstance(error, QuotaExceeded | RateLimited):
-                self.server_info.refused[error.quota] += 1
+                self.server_info.quota_rejections[error.quota] += 1
             response = to_response(error)
         except _EarlyResponse as elsewhere:
             response = elsewhere.response
         except Exception:
-            _log.exception("request failed: method=%s route=%s", scope["method"], place)
+            _log.exception("request failed: method=%s route=%s", scope["method"], route_path)
             response = HttpResponse({"error": "internal server error; see the server's log"}, 500)
-        self.server_info.responses[scope["method"], place, response.status] += 1
+        self.server_info.responses[scope["method"], route_path, response.status] += 1
         # The extension refers back to the scope: left there, every request would wait for the
         # collector.
         whole = scope.pop("extensions", {}).get(WHOLE_RESPONSE)
@@ -113,10 +113,10 @@ class App:
             await self._respond(whole, response, origin, send)
 
     def _find(self, scope: Scope) -> tuple[Route, tuple[str, ...]]:
-        found = self._router.find(scope["raw_path"])
-        if found is None:
+        matched = self._router.find(scope["raw_path"])
+        if matched is None:
             raise _EarlyResponse(HttpResponse({"error": "no such path; see /docs"}, 404))
-        by_method, values = found
+        by_method, values = matched
         method = scope["method"]
         route = by_method.get("GET" if method == "HEAD" else method)
         # A pop leases messages: a HEAD request would lose them.
@@ -201,15 +201,15 @@ class App:
         if origin:
             headers += self._origins.headers(origin)
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
-        gone = asyncio.ensure_future(receive())
+        disconnected = asyncio.ensure_future(receive())
         try:
             async for piece in pieces:
-                if gone.done():
+                if disconnected.done():
                     return
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
         finally:
-            gone.cancel()
+            disconnected.cancel()
             await pieces.aclose()
 
     async def _respond(

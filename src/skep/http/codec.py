@@ -9,7 +9,7 @@ import msgspec
 
 from skep.errors import Invalid
 
-MAX_REMEMBERED = 512
+MAX_CACHED_BYTES = 512
 """Maximum bytes of a path or query that is cached."""
 _MISSING = re.compile(r"Object missing required field `(.+?)`")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.+?)`")
@@ -44,7 +44,7 @@ def decode_query(kind: Any, query: bytes) -> Any:
 
     Consumers send the same query many times, so the last few thousand are cached.
     """
-    return _known_query(kind, query) if len(query) <= MAX_REMEMBERED else _query(kind, query)
+    return _cached_query(kind, query) if len(query) <= MAX_CACHED_BYTES else _query(kind, query)
 
 
 def _query(kind: Any, query: bytes) -> Any:
@@ -58,7 +58,7 @@ def _query(kind: Any, query: bytes) -> Any:
         raise _invalid(str(error), "query") from None
 
 
-_known_query = lru_cache(maxsize=4096)(_query)
+_cached_query = lru_cache(maxsize=4096)(_query)
 
 
 def check_utf8(body: bytes) -> None:
@@ -71,9 +71,9 @@ def check_utf8(body: bytes) -> None:
 
 
 def _invalid(text: str, where: str) -> Invalid:
-    place = _PLACE.search(text)
-    path = place[1] if place else ""
-    reason = text[: place.start()] if place else text
+    location = _PLACE.search(text)
+    path = location[1] if location else ""
+    reason = text[: location.start()] if location else text
     missing = _MISSING.match(reason)
     if missing:
         return Invalid(f"{path}.{missing[1]}".lstrip("."), "is required")

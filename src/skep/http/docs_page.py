@@ -43,11 +43,12 @@ def documentation(spec: dict[str, Any]) -> str:
     by_tag: dict[str, list[str]] = {}
     for path, methods in spec["paths"].items():
         for method, operation in methods.items():
-            some = by_tag.setdefault(operation["tags"][0], [])
-            some.append(_operation(spec, path, method.upper(), operation))
+            operations = by_tag.setdefault(operation["tags"][0], [])
+            operations.append(_operation(spec, path, method.upper(), operation))
     links = " ".join(f'<a href="#{escape(tag)}">{_title(tag)}</a>' for tag in by_tag)
     sections = "".join(
-        f'<h2 id="{escape(tag)}">{_title(tag)}</h2>{"".join(some)}' for tag, some in by_tag.items()
+        f'<h2 id="{escape(tag)}">{_title(tag)}</h2>{"".join(operations)}'
+        for tag, operations in by_tag.items()
     )
     return (
         "<!doctype html><html lang=en><meta charset=utf-8>"
@@ -98,15 +99,16 @@ def _fields(spec: dict[str, Any], title: str, schema: dict[str, Any]) -> str:
         return _fields(spec, f"{title}: a list of", schema["items"])
     if "anyOf" in schema:
         return "".join(_fields(spec, title, each) for each in schema["anyOf"])
-    found = _resolve(spec, schema)
-    required = found.get("required", ())
+    schema = _resolve(spec, schema)
+    required = schema.get("required", ())
     rows = [
-        _row(name, kind, name in required, "") for name, kind in found.get("properties", {}).items()
+        _row(name, kind, name in required, "")
+        for name, kind in schema.get("properties", {}).items()
     ]
-    words = found.get("description", "").split("\n\n")[0]
+    words = schema.get("description", "").split("\n\n")[0]
     parts = "".join(
         _fields(spec, f"{title} · {name}", part)
-        for name, kind in found.get("properties", {}).items()
+        for name, kind in schema.get("properties", {}).items()
         for part in _parts(kind)
     )
     return _table(title, rows, words) + parts

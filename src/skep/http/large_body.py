@@ -94,10 +94,10 @@ def _elements(array: memoryview) -> Iterator[memoryview]:
         try:
             _skip(array[start:])
         except msgspec.DecodeError as error:
-            found = _END.search(str(error))
-        if found is None:
+            first_end = _END.search(str(error))
+        if first_end is None:
             return  # only the closing bracket is left
-        end = start + int(found[1]) - 1
+        end = start + int(first_end[1]) - 1
         yield array[start:end]
         if array[end] == ord("]"):
             return
@@ -117,8 +117,8 @@ def _decode_here(kind: Any, text: bytes | memoryview, where: FieldPath) -> Any:
 @cache
 def _outlines(kind: Any) -> tuple[_Outline, ...]:
     """The outlines of a struct, or of each alternative; empty if none has a list."""
-    found = type_info(kind)
-    kinds = found.types if isinstance(found, UnionType) else (found,)
+    info = type_info(kind)
+    kinds = info.types if isinstance(info, UnionType) else (info,)
     outlines = [_outline(each) for each in kinds if isinstance(each, StructType)]
     return tuple(outlines) if any(each.lists for each in outlines) else ()
 

@@ -62,13 +62,13 @@ def document(routes: Sequence[Route], *, version: str) -> dict[str, Any]:
 
 
 def _kinds(routes: Iterable[Route]) -> list[Any]:
-    found = {
+    by_key = {
         _key(kind): kind
         for route in routes
         for kind in (route.body, *_alternatives(route))
         if kind is not None
     }
-    return list(found.values())
+    return list(by_key.values())
 
 
 def _alternatives(route: Route) -> tuple[Any, ...]:

@@ -26,7 +26,7 @@ _COUNTED = (
 )
 
 
-class _Gathered(Collector):
+class _StaticCollector(Collector):
     """Metrics that were gathered before."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
@@ -39,12 +39,12 @@ class _Gathered(Collector):
 def expose(metrics: Sequence[Metric]) -> bytes:
     """Metrics, and those of the process, in the text format."""
     registry = CollectorRegistry()
-    registry.register(_Gathered(metrics))
+    registry.register(_StaticCollector(metrics))
     ProcessCollector(registry=registry)
     return generate_latest(registry)
 
 
-def of_server(request: HttpRequest, worker: Worker, *, healthy: bool) -> list[Metric]:
+def server_metrics(request: HttpRequest, worker: Worker, *, healthy: bool) -> list[Metric]:
     """Metrics that need no permission: they contain no queue names."""
     up = GaugeMetricFamily("skep_up", "Whether the store accepts writes.", value=float(healthy))
     info = GaugeMetricFamily("skep_info", "The server.", labels=("version", "worker_id"))
@@ -71,14 +71,14 @@ def of_server(request: HttpRequest, worker: Worker, *, healthy: bool) -> list[Me
         info,
         uptime,
         responses,
-        *_of_connections(request),
-        _of_quotas(request),
+        *_connection_metrics(request),
+        _quota_metric(request),
         *store,
         *counted,
     ]
 
 
-def _of_connections(request: HttpRequest) -> list[Metric]:
+def _connection_metrics(request: HttpRequest) -> list[Metric]:
     rejected = CounterMetricFamily(
         "skep_http_rejected", "Connections closed early, by reason.", labels=("reason",)
     )
@@ -92,16 +92,16 @@ def _of_connections(request: HttpRequest) -> list[Metric]:
     return [rejected, unfinished]
 
 
-def _of_quotas(request: HttpRequest) -> Metric:
+def _quota_metric(request: HttpRequest) -> Metric:
     refused = CounterMetricFamily(
         "skep_quota_refused", "Requests rejected because of a quota.", labels=("quota",)
     )
     for name in Quota.__struct_fields__:
-        refused.add_metric((name,), request.server_info.refused[name])
+        refused.add_metric((name,), request.server_info.quota_rejections[name])
     return refused
 
 
-def of_queues(summaries: Sequence[QueueSummary], tallies: dict[str, Tally]) -> list[Metric]:
+def queue_metrics(summaries: Sequence[QueueSummary], tallies: dict[str, Tally]) -> list[Metric]:
     """Metrics by queue."""
     gauges = [
         _gauge("partitions", "Partitions of a queue.", summaries, lambda each: each.partitions),
@@ -114,7 +114,7 @@ def of_queues(summaries: Sequence[QueueSummary], tallies: dict[str, Tally]) -> l
     return [*gauges, *counters]
 
 
-def of_groups(lags: Sequence[GroupLag], now: datetime) -> list[Metric]:
+def group_metrics(lags: Sequence[GroupLag], now: datetime) -> list[Metric]:
     """Metrics by group."""
     labels = ("queue", "group")
     backlog = GaugeMetricFamily("skep_group_backlog", "Messages not completed.", labels=labels)
@@ -125,10 +125,10 @@ def of_groups(lags: Sequence[GroupLag], now: datetime) -> list[Metric]:
     )
     members = GaugeMetricFamily("skep_group_members", "Consumers that hold a lease.", labels=labels)
     for lag in lags:
-        place = lag.queue, lag.group
-        backlog.add_metric(place, lag.backlog)
-        age.add_metric(place, seconds_since(lag.oldest_at, now))
-        members.add_metric(place, lag.members)
+        labels_of_lag = lag.queue, lag.group
+        backlog.add_metric(labels_of_lag, lag.backlog)
+        age.add_metric(labels_of_lag, seconds_since(lag.oldest_at, now))
+        members.add_metric(labels_of_lag, lag.members)
     return [backlog, age, members]
 
 

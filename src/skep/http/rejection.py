@@ -39,17 +39,17 @@ INVALID = Rejection("400 Bad Request", "invalid HTTP request")
 CONNECT = Rejection("400 Bad Request", "CONNECT is not supported")
 PIPELINED = Rejection("400 Bad Request", "too many pipelined requests")
 SMALL_CHUNKS = Rejection("400 Bad Request", "too many small chunks in a request body")
-TOO_LATE = Rejection("408 Request Timeout", "timeout while receiving the request")
+RECEIVE_TIMEOUT = Rejection("408 Request Timeout", "timeout while receiving the request")
 HEADERS_TOO_LARGE = Rejection(
     "431 Request Header Fields Too Large", "headers or trailers too large"
 )
 CONNECTIONS = Rejection(
     "503 Service Unavailable", "too many connections", headers="retry-after: 1\r\n"
 )
-UNFINISHED = Rejection(
+INCOMPLETE_BODIES = Rejection(
     "503 Service Unavailable", "too many incomplete request bodies", headers="retry-after: 1\r\n"
 )
-UNREAD = "response not read"
+NOT_READ = "response not read"
 
 
 class RejectionLog:

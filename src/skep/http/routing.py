@@ -8,7 +8,7 @@ from urllib.parse import unquote_to_bytes
 
 from skep.errors import Forbidden, Invalid
 from skep.http.auth.principal import Permission
-from skep.http.codec import MAX_REMEMBERED
+from skep.http.codec import MAX_CACHED_BYTES
 from skep.http.limits import MB
 from skep.http.request import HttpRequest, HttpResponse
 
@@ -103,7 +103,7 @@ class Router:
         fixed = self._fixed.get(path)
         if fixed is not None:
             return fixed, ()
-        return self._found(path) if len(path) <= MAX_REMEMBERED else self._look(path)
+        return self._found(path) if len(path) <= MAX_CACHED_BYTES else self._look(path)
 
     def _look(self, path: bytes) -> tuple[dict[str, Route], tuple[str, ...]] | None:
         return _search(self._tree, [_decode(part) for part in path.split(b"/")[1:]], ())

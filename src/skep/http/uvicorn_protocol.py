@@ -24,7 +24,7 @@ from skep.http.rejection import Rejected, Rejection, RejectionLog
 from skep.http.request import WHOLE_RESPONSE
 
 _LINGER_SECONDS = 1
-_LAST_SECONDS = 0.3
+_LATE_REQUEST_SECONDS = 0.3
 """Time for requests that were sent before the client saw that the server stops."""
 
 
@@ -73,7 +73,7 @@ class LimitedProtocol(HttpToolsProtocol):
         """The size of the write buffer at ``_unread_since``."""
         self._unread_since: float | None = None
         self._rejection: Rejection | None = None
-        self._leaving = False
+        self._stopping = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -104,7 +104,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._unparsed_bytes > self.limits.header_bytes:
             self._reject(reject.HEADERS_TOO_LARGE)
         elif self._phase is _BODY and not self._hold_body():
-            self._reject(reject.UNFINISHED)
+            self._reject(reject.INCOMPLETE_BODIES)
 
     def _parse_again(self, rest: bytes) -> None:
         """Parse a request with Upgrade as if it had none: the parser skipped its body."""
@@ -154,7 +154,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._unparsed_bytes = self._trailer_bytes = self._body_bytes = 0
         if not self.pipeline:
             self._active = self.cycle
-        if self._leaving:
+        if self._stopping:
             self.cycle.keep_alive = False
         self.scope["extensions"] = {WHOLE_RESPONSE: {"send": partial(self._send_whole, self.cycle)}}
 
@@ -239,7 +239,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def check(self, now: float) -> None:
         """Close the connection of a client that is too slow to send or to read."""
         if self._is_unread(now):
-            self.rejections.note(reject.UNREAD)
+            self.rejections.note(reject.NOT_READ)
             self.transport.abort()
         elif self._rejection or self._phase is _RESPONSE or self.flow.read_paused:
             self._since = None
@@ -249,7 +249,7 @@ class LimitedProtocol(HttpToolsProtocol):
             if now - self._since > self.limits.idle_seconds:
                 self.transport.close()
         elif now - self._since > self.limits.receive_seconds:
-            self._reject(reject.TOO_LATE)
+            self._reject(reject.RECEIVE_TIMEOUT)
 
     def _is_unread(self, now: float) -> bool:
         """Whether the client has not read the response for too long."""
@@ -268,11 +268,11 @@ class LimitedProtocol(HttpToolsProtocol):
         A client cannot know the outcome of a request on a closed connection, so one that is already
         on its way is still accepted.
         """
-        self._leaving = True
+        self._stopping = True
         if self._is_busy:
             self.cycle.keep_alive = False
         else:
-            self.loop.call_later(_LAST_SECONDS, self._hang_up)
+            self.loop.call_later(_LATE_REQUEST_SECONDS, self._hang_up)
 
     @property
     def _is_busy(self) -> bool:

@@ -16,7 +16,7 @@ from skep.wire import paths
 from skep.wire.admin.queue import Cleared, Configured, DeletedQueue, from_configuration, to_queue
 from skep.wire.admin.retention import Removals, to_removals
 from skep.wire.stats.resource import PartitionDetail, QueueDetail, QueueRow, QueueRows
-from skep.wire.stats.resource_answer import (
+from skep.wire.stats.resource_response import (
     to_described,
     to_partition_stats,
     to_partition_summary,

@@ -20,7 +20,7 @@ import msgspec
 
 from skep.errors import Invalid, Unauthenticated
 from skep.http.auth.jwt import Now
-from skep.http.auth.principal import NOBODY, ROLES, Principal, permissions_of
+from skep.http.auth.principal import NO_CREDENTIALS, ROLES, Principal, permissions_of
 from skep.http.auth.private_file import check_unwritable
 from skep.http.codec import decode_body
 from skep.model.name import check_label, check_name
@@ -137,15 +137,15 @@ class ApiKeys:
         self._quota = quota or Quota()
         self._now = now
         self._checked_at = now()
-        self._seen = _look(path)
+        self._seen = _file_version(path)
         self._keys = self._read()
 
     def verify(self, text: bytes) -> Principal:
         """The principal of a key; raises ``Unauthenticated`` without revealing any part of the
         key."""
         self._refresh()
-        key_id, secret = _take_apart(text)
-        key, principal = self._keys.get(key_id, _NONE)
+        key_id, secret = _split(text)
+        key, principal = self._keys.get(key_id, _NO_KEY)
         # Compared even for an unknown id, so that the time taken reveals nothing.
         if not hmac.compare_digest(_hash(secret), key.hash):
             raise Unauthenticated("unknown or revoked API key")
@@ -153,8 +153,8 @@ class ApiKeys:
             raise Unauthenticated("the API key has expired")
         return principal
 
-    def _read(self) -> dict[str, "_Known"]:
-        return {key.id: _Known(key, self._principal(key)) for key in read_keys(self._path)}
+    def _read(self) -> dict[str, "_StoredKey"]:
+        return {key.id: _StoredKey(key, self._principal(key)) for key in read_keys(self._path)}
 
     def _principal(self, key: ApiKey) -> Principal:
         return Principal(
@@ -170,7 +170,7 @@ class ApiKeys:
         if 0 <= self._now() - self._checked_at < CHECK_SECONDS:
             return
         self._checked_at = self._now()
-        seen = _look(self._path)
+        seen = _file_version(self._path)
         if seen == self._seen:
             return
         self._seen = seen
@@ -182,12 +182,12 @@ class ApiKeys:
             _log.info("reloaded API keys: active=%d", len(self._keys))
 
 
-class _Known(NamedTuple):
+class _StoredKey(NamedTuple):
     key: ApiKey
     principal: Principal
 
 
-_NONE = _Known(ApiKey(id="none", hash="0" * 64, roles=()), NOBODY)
+_NO_KEY = _StoredKey(ApiKey(id="none", hash="0" * 64, roles=()), NO_CREDENTIALS)
 """Matches no secret, and grants nothing."""
 
 
@@ -195,17 +195,17 @@ def _hash(secret: str) -> str:
     return sha256(secret.encode()).hexdigest()
 
 
-def _take_apart(text: bytes) -> tuple[str, str]:
+def _split(text: bytes) -> tuple[str, str]:
     parts = text.decode("latin-1").removeprefix(PREFIX).split("_")
     if len(parts) != 2:
         raise Unauthenticated("an API key has the form skep_<id>_<secret>")
     return parts[0], parts[1]
 
 
-def _look(path: Path) -> tuple[int, int, int] | None:
+def _file_version(path: Path) -> tuple[int, int, int] | None:
     """What identifies a version of the file; None if it does not exist."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size

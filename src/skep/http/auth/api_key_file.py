@@ -16,7 +16,7 @@ from skep.http.auth.api_key import ApiKey, check_key, read_keys
 def add_key(path: Path, key: ApiKey) -> None:
     """Add an entry; creates the file if it does not exist."""
     check_key(key)
-    with _alone(path) as path:
+    with _locked(path) as path:
         keys = read_keys(path) if path.exists() else ()
         if any(known.id == key.id for known in keys):
             raise Conflict(f"API key {key.id!r} already exists")
@@ -25,7 +25,7 @@ def add_key(path: Path, key: ApiKey) -> None:
 
 def revoke_key(path: Path, key_id: str) -> None:
     """Remove an entry. Servers notice within seconds."""
-    with _alone(path) as path:
+    with _locked(path) as path:
         keys = read_keys(path)
         left = [key for key in keys if key.id != key_id]
         if len(left) == len(keys):
@@ -34,7 +34,7 @@ def revoke_key(path: Path, key_id: str) -> None:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[Path]:
+def _locked(path: Path) -> Iterator[Path]:
     """Lock the file, with links resolved: of two concurrent changes one could restore a key that
     the other has revoked."""
     path = path.resolve()

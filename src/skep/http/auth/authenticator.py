@@ -14,19 +14,19 @@ from skep.http.auth.jwks import PublishedKeys
 from skep.http.auth.jwt import (
     Expected,
     Now,
-    OneKey,
+    SingleKey,
     Tokens,
     Verified,
     VerifyingKeys,
     from_pem,
     from_secret,
 )
-from skep.http.auth.principal import ANYBODY, NOBODY, Permission, Principal
+from skep.http.auth.principal import FULL_ACCESS, NO_CREDENTIALS, Permission, Principal
 from skep.settings import Settings
 
 MAX_SKEW = 60
-REMEMBERED = 4096
-REMEMBER_SECONDS = 60.0
+MAX_CACHED_TOKENS = 4096
+CACHE_SECONDS = 60.0
 """Bounds how long tokens are accepted after the provider has withdrawn their key."""
 
 
@@ -48,7 +48,7 @@ class AllowAll:
     async def authenticate(
         self, needs: Permission, authorization: bytes, api_key: bytes
     ) -> Principal:
-        return ANYBODY
+        return FULL_ACCESS
 
 
 class CredentialCheck:
@@ -59,34 +59,36 @@ class CredentialCheck:
     ) -> None:
         self._tokens = tokens
         self._keys = keys
-        self._known = _KnownTokens(now)
+        self._token_cache = _TokenCache(now)
 
     async def authenticate(
         self, needs: Permission, authorization: bytes, api_key: bytes
     ) -> Principal:
-        shown = _shown(authorization, api_key)
-        if shown:
-            return await self._recognise(shown)
+        credential = _credential(authorization, api_key)
+        if credential:
+            return await self._verify(credential)
         if needs is Permission.NONE:
-            return NOBODY
+            return NO_CREDENTIALS
         raise Unauthenticated(
             "authentication required: send 'Authorization: Bearer …' or 'X-API-Key: …'"
         )
 
-    async def _recognise(self, shown: bytes) -> Principal:
-        if shown.startswith(PREFIX.encode()):
-            return self._verify_key(shown)
+    async def _verify(self, credential: bytes) -> Principal:
+        if credential.startswith(PREFIX.encode()):
+            return self._verify_key(credential)
         if self._tokens is None:
             raise Unauthenticated(f"this server accepts keys that begin with {PREFIX}, not tokens")
-        return self._known.find(shown) or self._known.keep(shown, await self._tokens.verify(shown))
+        return self._token_cache.find(credential) or self._token_cache.keep(
+            credential, await self._tokens.verify(credential)
+        )
 
-    def _verify_key(self, shown: bytes) -> Principal:
+    def _verify_key(self, credential: bytes) -> Principal:
         if self._keys is None:
             raise Unauthenticated("this server accepts tokens, not API keys")
-        return self._keys.verify(shown)
+        return self._keys.verify(credential)
 
 
-class _KnownTokens:
+class _TokenCache:
     """Recently verified tokens: verifying a signature takes longer than a push.
 
     Only their hashes are kept, so that no token can be read from the server's memory.
@@ -94,27 +96,27 @@ class _KnownTokens:
 
     def __init__(self, now: Now) -> None:
         self._now = now
-        self._known: dict[bytes, Verified] = {}
+        self._verified: dict[bytes, Verified] = {}
 
     def find(self, token: bytes) -> Principal | None:
         digest = sha256(token).digest()
-        known = self._known.get(digest)
-        if known is None:
+        cached = self._verified.get(digest)
+        if cached is None:
             return None
-        if known.good_until <= self._now():
-            del self._known[digest]
+        if cached.good_until <= self._now():
+            del self._verified[digest]
             return None
-        return known.principal
+        return cached.principal
 
     def keep(self, token: bytes, verified: Verified) -> Principal:
-        if len(self._known) >= REMEMBERED:
-            del self._known[next(iter(self._known))]
-        good_until = min(verified.good_until, self._now() + REMEMBER_SECONDS)
-        self._known[sha256(token).digest()] = Verified(verified.principal, good_until)
+        if len(self._verified) >= MAX_CACHED_TOKENS:
+            del self._verified[next(iter(self._verified))]
+        good_until = min(verified.good_until, self._now() + CACHE_SECONDS)
+        self._verified[sha256(token).digest()] = Verified(verified.principal, good_until)
         return verified.principal
 
 
-def _shown(authorization: bytes, api_key: bytes) -> bytes:
+def _credential(authorization: bytes, api_key: bytes) -> bytes:
     """The credential without its scheme; empty if there is none.
 
     Queen's clients may send a token without ``Bearer``.
@@ -173,9 +175,9 @@ def _signers(
     settings: Settings, transport: httpx.AsyncBaseTransport | None, now: Now
 ) -> VerifyingKeys | None:
     if settings.jwt_secret is not None:
-        return OneKey(from_secret(settings.jwt_secret))
+        return SingleKey(from_secret(settings.jwt_secret))
     if settings.jwt_public_key is not None:
-        return OneKey(from_pem(settings.jwt_public_key))
+        return SingleKey(from_pem(settings.jwt_public_key))
     if settings.jwt_jwks_url is not None:
         return PublishedKeys(settings.jwt_jwks_url, transport=transport, now=now)
     return None

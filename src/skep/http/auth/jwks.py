@@ -77,8 +77,8 @@ class PublishedKeys:
         try:
             async with asyncio.timeout(self._timeout):
                 self._keys = _decode(await self._fetch())
-        except (httpx.HTTPError, TimeoutError, _Unusable) as error:
-            why = str(error) if isinstance(error, _Unusable) else type(error).__name__
+        except (httpx.HTTPError, TimeoutError, _BadResponse) as error:
+            why = str(error) if isinstance(error, _BadResponse) else type(error).__name__
             _log.warning("could not fetch signing keys: host=%s error=%s", self._host, why)
         else:
             self._fetched_at = self._now()
@@ -91,14 +91,14 @@ class PublishedKeys:
             client.stream("GET", self._url, headers=headers, follow_redirects=False) as response,
         ):
             if response.status_code != 200:
-                raise _Unusable(f"the response has status {response.status_code}")
+                raise _BadResponse(f"the response has status {response.status_code}")
             if response.headers.get("content-encoding", "identity") != "identity":
-                raise _Unusable("the response is compressed")
+                raise _BadResponse("the response is compressed")
             body = b""
             async for part in response.aiter_raw():
                 body += part
                 if len(body) > MAX_BYTES:
-                    raise _Unusable(f"the response is larger than {MAX_BYTES} bytes")
+                    raise _BadResponse(f"the response is larger than {MAX_BYTES} bytes")
             return body
 
     def _client(self) -> httpx.AsyncClient:
@@ -109,7 +109,7 @@ class PublishedKeys:
         )
 
 
-class _Unusable(Exception):
+class _BadResponse(Exception):
     """The response is not a set of keys."""
 
 
@@ -135,7 +135,7 @@ def _decode(body: bytes) -> dict[str, VerifyingKey]:
     try:
         published = msgspec.json.decode(body, type=_KeySet)
     except (msgspec.DecodeError, ValueError, RecursionError):
-        raise _Unusable("the response is not a set of keys") from None
+        raise _BadResponse("the response is not a set of keys") from None
     found = ((each.get("kid"), _to_key(each)) for each in published.keys)
     return {kid: key for kid, key in found if isinstance(kid, str) and key is not None}
 

@@ -28,7 +28,7 @@ Now: TypeAlias = Callable[[], float]
 MAX_BYTES = 8 << 10
 MIN_SECRET_BYTES = 32
 MIN_RSA_BITS = 2048
-_BROUGHT_ALONG = ("crit", "jku", "jwk", "x5c", "x5u")
+_FORBIDDEN_HEADERS = ("crit", "jku", "jwk", "x5c", "x5u")
 """Headers that ask for more than a signature check. No extension is supported, so none may be
 critical."""
 
@@ -47,7 +47,7 @@ class VerifyingKeys(Protocol):
         ...
 
 
-class OneKey:
+class SingleKey:
     """The same key for every token, whatever id it names."""
 
     def __init__(self, key: VerifyingKey) -> None:
@@ -98,7 +98,7 @@ class Tokens:
             raise Unauthenticated(f"the token is larger than {MAX_BYTES} bytes")
         key = await self._keys.get(_kid(token))
         raw = _payload(token, key)
-        claims = _standard(raw)
+        claims = _decode_claims(raw)
         self._check_times(claims)
         self._check_parties(claims)
         subject = _subject(claims)
@@ -146,13 +146,13 @@ def from_pem(path: str) -> VerifyingKey:
         raise Invalid("jwt_public_key", f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, UnsupportedAlgorithm):
         raise Invalid("jwt_public_key", f"{path} contains no public key in PEM format") from None
-    found = to_verifying_key(key)
-    if found is None:
+    verifying_key = to_verifying_key(key)
+    if verifying_key is None:
         raise Invalid(
             "jwt_public_key",
             f"must be an RSA key of at least {MIN_RSA_BITS} bits, or an Ed25519 key",
         )
-    return found
+    return verifying_key
 
 
 def to_verifying_key(key: object) -> VerifyingKey | None:
@@ -169,7 +169,7 @@ def _kid(token: bytes) -> str | None:
         header = _signatures.get_unverified_header(token)
     except jwt.InvalidTokenError:
         raise Unauthenticated("the token is not a valid JSON Web Token") from None
-    for name in _BROUGHT_ALONG:
+    for name in _FORBIDDEN_HEADERS:
         if name in header:
             raise Unauthenticated(f"the token header {name!r} is not allowed")
     kid: str | None = header.get("kid")
@@ -189,7 +189,7 @@ def _payload(token: bytes, key: VerifyingKey) -> dict[str, Any]:
         raise Unauthenticated("the token is not a valid JSON Web Token") from None
 
 
-def _standard(claims: dict[str, Any]) -> _Claims:
+def _decode_claims(claims: dict[str, Any]) -> _Claims:
     try:
         return msgspec.convert(claims, _Claims)
     except msgspec.ValidationError as error:
@@ -214,9 +214,9 @@ def _principal_id(claims: _Claims, subject: str) -> str:
 
 def _roles(claims: dict[str, Any], name: str) -> tuple[str, ...]:
     try:
-        found = msgspec.convert(claims.get(name, ()), str | tuple[str, ...])
+        roles = msgspec.convert(claims.get(name, ()), str | tuple[str, ...])
     except msgspec.ValidationError:
         raise Unauthenticated(
             f"invalid token claims: {name!r} must be a string or a list of strings"
         ) from None
-    return (found,) if isinstance(found, str) else found
+    return (roles,) if isinstance(roles, str) else roles

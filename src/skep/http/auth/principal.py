@@ -66,7 +66,7 @@ class Principal:
 
         Tokens without a subject cannot be distinguished: their leases have one owner.
         """
-        return None if self is ANYBODY else self.id or "no subject"
+        return None if self is FULL_ACCESS else self.id or "no subject"
 
     @property
     def restricted(self) -> bool:
@@ -83,10 +83,10 @@ class Principal:
 
     def check_queues(self, queues: Iterable[str]) -> None:
         if not all(map(self.sees, queues)):
-            raise not_yours()
+            raise not_accessible()
 
 
-def not_yours() -> Forbidden:
+def not_accessible() -> Forbidden:
     """The same error for every id outside the caller's queues: it must not reveal whether the id
     exists, or in which queue."""
     return Forbidden("it does not exist, or belongs to a queue that you may not access")
@@ -97,9 +97,9 @@ def permissions_of(roles: Iterable[str]) -> frozenset[Permission]:
     return frozenset().union(*(ROLES.get(role, frozenset()) for role in roles))
 
 
-ANYBODY = Principal(None, _ALL)
+FULL_ACCESS = Principal(None, _ALL)
 """Every caller of a server without authentication."""
-NOBODY = Principal(None, frozenset(), ())
+NO_CREDENTIALS = Principal(None, frozenset(), ())
 """A caller without credentials of a server with authentication."""
 
 

@@ -8,7 +8,7 @@ connections.
 import ctypes
 import gc
 
-_CROWD = 1_000
+_MANY_CONNECTIONS = 1_000
 """Closed connections that make a pause of some milliseconds worthwhile."""
 _TRIM_THRESHOLD = -1
 _MMAP_THRESHOLD = -3
@@ -33,7 +33,7 @@ class MemoryTrimmer:
         self._most = max(self._most, connections)
         still_going = connections < self._last
         self._last = connections
-        if self._most - connections >= _CROWD and not still_going:
+        if self._most - connections >= _MANY_CONNECTIONS and not still_going:
             self._most = connections
             gc.collect()
             if hasattr(self._libc, "malloc_trim"):

@@ -31,7 +31,7 @@ class ServerInfo:
     """Responses by method, route and status."""
     bodies: BodyBudget = field(default_factory=lambda: BodyBudget(HttpLimits().unfinished_bytes))
     rejections: RejectionLog = field(default_factory=RejectionLog)
-    refused: Counter[str] = field(default_factory=Counter)
+    quota_rejections: Counter[str] = field(default_factory=Counter)
     """Requests rejected because of a quota, by its name."""
 
     @property

@@ -5,7 +5,7 @@ from typing import Any
 
 from skep.core.broker import Broker
 from skep.errors import Invalid, LeaseLost
-from skep.http.auth.principal import Permission, not_yours
+from skep.http.auth.principal import Permission, not_accessible
 from skep.http.limits import ANY_SIZE
 from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Route
@@ -55,8 +55,8 @@ async def settle_items(
         by_lease.setdefault(item.lease_id or "", []).append(index)
     responses: dict[int, Acked] = {}
     for lease_id, indexes in by_lease.items():
-        some = {index: items[index] for index in indexes}
-        for response in await _settle_lease(request, lease_id, some, group):
+        lease_items = {index: items[index] for index in indexes}
+        for response in await _settle_lease(request, lease_id, lease_items, group):
             responses[response.index] = response
     return [responses[index] for index in range(len(items))]
 
@@ -72,45 +72,45 @@ async def _settle_lease(
             held_by = await broker.held_messages.group_of_lease(lease_id)
             if held_by not in (group, None):
                 raise LeaseLost(lease_id)
-        places = await find_places(broker, lease_id, items)
-        verdicts = to_verdicts_of(items, places)
+        offsets = await find_offsets(broker, lease_id, items)
+        verdicts = to_verdicts_of(items, offsets)
         done = await broker.settle(lease_id, list(verdicts.values())) if verdicts else Settlement()
     except (Invalid, LeaseLost):
-        return [_refused(broker, index, item, NO_LEASE) for index, item in items.items()]
+        return [_not_settled(broker, index, item, NO_LEASE) for index, item in items.items()]
     dead = set(done.given_up)
     return [
-        _settled(broker, index, item, done.released, dlq=places[index] in dead)
-        if places[index] is not None
-        else _refused(broker, index, item, NOT_FOUND)
+        _settled(broker, index, item, done.released, dlq=offsets[index] in dead)
+        if offsets[index] is not None
+        else _not_settled(broker, index, item, NOT_FOUND)
         for index, item in items.items()
     ]
 
 
-async def find_places(
+async def find_offsets(
     broker: Broker, lease_id: LeaseId, items: dict[int, AckItem]
 ) -> dict[int, tuple[int, Offset] | None]:
     """Partition and offset of each item; None if there is no such message."""
     by_partition: dict[int, list[int]] = {}
     for index, item in items.items():
         by_partition.setdefault(partition_of(item.partition_id), []).append(index)
-    places: dict[int, tuple[int, Offset] | None] = {}
+    located: dict[int, tuple[int, Offset] | None] = {}
     for number, indexes in by_partition.items():
         ids = [items[index].transaction_id for index in indexes]
         offsets = await broker.held_messages.offsets(lease_id, number, ids)
         for index, offset in zip(indexes, offsets, strict=True):
-            places[index] = None if offset is None else (number, offset)
-    return places
+            located[index] = None if offset is None else (number, offset)
+    return located
 
 
 def to_verdicts_of(
-    items: dict[int, AckItem], places: dict[int, tuple[int, Offset] | None]
+    items: dict[int, AckItem], offsets: dict[int, tuple[int, Offset] | None]
 ) -> dict[tuple[int, Offset], Verdict]:
     """A verdict for each message; a second one for the same message is ignored."""
     verdicts: dict[tuple[int, Offset], Verdict] = {}
     for index, item in items.items():
-        place = places[index]
-        if place is not None and place not in verdicts:
-            verdicts[place] = Verdict(*place, STATUS[item.status], item.error or "")
+        message = offsets[index]
+        if message is not None and message not in verdicts:
+            verdicts[message] = Verdict(*message, STATUS[item.status], item.error or "")
     return verdicts
 
 
@@ -127,7 +127,7 @@ def _settled(broker: Broker, index: int, item: AckItem, released: bool, *, dlq: 
     )
 
 
-def _refused(broker: Broker, index: int, item: AckItem, error: str) -> Acked:
+def _not_settled(broker: Broker, index: int, item: AckItem, error: str) -> Acked:
     queue, partition = _names(broker, item)
     return Acked(
         index=index,
@@ -205,7 +205,7 @@ async def queues_of(broker: Broker, items: Iterable[Any], field: str) -> set[str
     numbers = set(to_numbers(items, field))
     names = [await broker.held_messages.partition(number) for number in numbers]
     if None in names:
-        raise not_yours()
+        raise not_accessible()
     return {found[0] for found in names if found}
 
 

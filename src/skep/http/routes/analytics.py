@@ -156,25 +156,25 @@ async def latencies(request: HttpRequest) -> HttpResponse:
     """Latency from push to ack."""
     query: LatenciesQuery = request.query
     span = window(request)
-    found, then = await request.broker.insight.latencies.between(
+    latencies, next_at = await request.broker.insight.latencies.between(
         await queue_filter(request), span.start_at, span.stop_at, limit=query.limit
     )
     return HttpResponse(
         LatenciesResponse(
             time_range=span.time_range,
-            series=[to_latency(each) for each in found],
-            next=None if then is None else to_datetime(then),
+            series=[to_latency(each) for each in latencies],
+            next=None if next_at is None else to_datetime(next_at),
         )
     )
 
 
 async def parked(request: HttpRequest) -> HttpResponse:
     """Long polls parked at this server."""
-    found = request.broker.insight.queues.parked(request.principal.sees)
+    parked_polls = request.broker.insight.queues.parked(request.principal.sees)
     return HttpResponse(
         Parked(
             timestamp=now(request),
-            total=sum(found.values()),
+            total=sum(parked_polls.values()),
             replicas=[
                 ParkedRow(
                     queue=queue,
@@ -182,7 +182,7 @@ async def parked(request: HttpRequest) -> HttpResponse:
                     worker_id=request.server_info.worker_id,
                     parked=count,
                 )
-                for (queue, group), count in sorted(found.items())
+                for (queue, group), count in sorted(parked_polls.items())
             ],
         )
     )

@@ -13,9 +13,9 @@ from skep.wire.admin.maintenance import BackupBody, BackupResponse
 
 async def backup(directory: Path | None, request: HttpRequest) -> HttpResponse:
     """Write a copy of the store while the server runs."""
-    place = _place(directory, request.body.path)
-    await request.broker.backup(place)
-    return HttpResponse(BackupResponse(path=str(place)), 201)
+    target = _place(directory, request.body.path)
+    await request.broker.backup(target)
+    return HttpResponse(BackupResponse(path=str(target)), 201)
 
 
 def _place(directory: Path | None, path: str) -> Path:
@@ -24,12 +24,12 @@ def _place(directory: Path | None, path: str) -> Path:
         raise Conflict("backups are not enabled; set SKEP_BACKUP_DIRECTORY")
     try:
         root = directory.resolve()
-        place = (root / path).resolve()
+        target = (root / path).resolve()
     except (OSError, ValueError, RuntimeError):
         raise Invalid("path", "is not a path") from None
-    if root not in place.parents:
+    if root not in target.parents:
         raise Invalid("path", "must be inside the backup directory of the server")
-    return place
+    return target
 
 
 def backup_route(directory: Path | None) -> Route:

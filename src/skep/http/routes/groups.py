@@ -63,12 +63,15 @@ async def group(request: HttpRequest) -> HttpResponse:
 async def lagging(request: HttpRequest) -> HttpResponse:
     """Partitions whose oldest message waits longer than a time, oldest first."""
     query: LaggingQuery = request.query
-    places = await request.broker.insight.groups.lagging(
+    partitions = await request.broker.insight.groups.lagging(
         request.principal.sees, seconds=query.min_lag_seconds, limit=query.limit
     )
     now = _now(request)
     return HttpResponse(
-        [to_lagging_row(each.queue, each.group, each.lag, now) async for each in yielding(places)]
+        [
+            to_lagging_row(each.queue, each.group, each.lag, now)
+            async for each in yielding(partitions)
+        ]
     )
 
 
@@ -92,8 +95,8 @@ async def delete_group_in_queue(request: HttpRequest) -> HttpResponse:
 
 async def _reader(request: HttpRequest, name: str) -> Reader | None:
     """A reader group, if the caller may see all of its queues."""
-    found = await request.broker.reader_groups.find(name)
-    return found if found and all(map(request.principal.sees, found.position.queues)) else None
+    reader = await request.broker.reader_groups.find(name)
+    return reader if reader and all(map(request.principal.sees, reader.position.queues)) else None
 
 
 async def _delete(

@@ -19,7 +19,7 @@ from skep.wire.stats.health import (
     to_cpu,
     to_memory,
 )
-from skep.wire.stats.status_queue import to_words
+from skep.wire.stats.status_queue import to_duration_text
 
 PATIENCE = 2.0
 """Seconds after which a store that does not respond counts as unhealthy."""
@@ -37,7 +37,7 @@ async def health(request: HttpRequest) -> HttpResponse:
             server="skep",
             worker_id=server_info.worker_id,
             version=server_info.version,
-            uptime=to_words(server_info.uptime),
+            uptime=to_duration_text(server_info.uptime),
             error=problem,
         ),
         503 if problem else 200,
@@ -101,13 +101,13 @@ async def scrape(request: HttpRequest) -> HttpResponse:
     """Metrics for Prometheus; those of queues only with the permission status."""
     insight, sees = request.broker.insight, request.principal.sees
     (worker,) = workers(request)
-    families = prometheus.of_server(request, worker, healthy=await _problem(request) is None)
+    families = prometheus.server_metrics(request, worker, healthy=await _problem(request) is None)
     if request.may(Permission.STATUS) and not insight.health.is_closed:
-        found = await insight.queues.find(sees)
-        names = {config.name for config in found}
+        visible = await insight.queues.find(sees)
+        names = {config.name for config in visible}
         tallies = insight.metrics.totals(lambda name: name in names)
-        families += prometheus.of_queues(await insight.queues.queues(found), tallies)
-        families += prometheus.of_groups(await insight.groups.groups(sees), now(request))
+        families += prometheus.queue_metrics(await insight.queues.queues(visible), tallies)
+        families += prometheus.group_metrics(await insight.groups.groups(sees), now(request))
     return HttpResponse(prometheus.expose(families), media_type=prometheus.CONTENT_TYPE)
 
 

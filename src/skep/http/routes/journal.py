@@ -10,7 +10,7 @@ from skep.core.journal.journal import Selection
 from skep.core.journal.reader_group import At, Reader, Start
 from skep.core.journal.scan import Some
 from skep.errors import Invalid, NotFound, OutcomeUnknown, SkepError, Unavailable
-from skep.http.auth.principal import Permission, not_yours
+from skep.http.auth.principal import Permission, not_accessible
 from skep.http.limits import MB
 from skep.http.problems import status_of
 from skep.http.request import HttpRequest, HttpResponse
@@ -40,7 +40,7 @@ MAX_BATCH_ROWS = 100_000
 async def heads(request: HttpRequest) -> HttpResponse:
     """Heads of queues, and the position of a time; with a wait, after the heads have moved."""
     body: HeadsBody = request.body
-    found = await request.broker.journal.look(
+    result = await request.broker.journal.look(
         Selection(queues=body.queues, pattern=body.pattern),
         request.principal.sees,
         at=None if body.at is None else body.at * MILLISECOND,
@@ -53,7 +53,7 @@ async def heads(request: HttpRequest) -> HttpResponse:
         await request.authorize()
     return HttpResponse(
         HeadsResponse(
-            heads=found.heads, first=found.first, at=found.at, end=found.end, rows=found.rows
+            heads=result.heads, first=result.first, at=result.at, end=result.end, rows=result.rows
         )
     )
 
@@ -64,9 +64,9 @@ async def read(request: HttpRequest) -> HttpResponse:
     check_count("batchRows", body.batch_rows, least=1, most=MAX_BATCH_ROWS)
     if not body.columns or len(set(body.columns)) != len(body.columns):
         raise Invalid("columns", "must name at least one column, and none twice")
-    some = Some(partitions=body.partitions, prefix=body.prefix or "", share=body.share)
+    selected = Some(partitions=body.partitions, prefix=body.prefix or "", share=body.share)
     steps = await request.broker.journal.read(
-        body.queue, body.number, body.ranges, some, in_order=body.in_order
+        body.queue, body.number, body.ranges, selected, in_order=body.in_order
     )
     return HttpResponse(_stream(body, steps), media_type=ARROW.encode())
 
@@ -111,53 +111,53 @@ async def begin(request: HttpRequest) -> HttpResponse:
 
 def _start(start: msgspec.Raw) -> Start:
     try:
-        asked = to_start(start)
+        decoded = to_start(start)
     except msgspec.ValidationError:
         raise Invalid(
             "start", "must be 'earliest', 'latest', 'group', a position, or a time with 'at'"
         ) from None
-    if isinstance(asked, StartAt):
-        return At(at=asked.at * MILLISECOND, otherwise=asked.otherwise)
-    return asked
+    if isinstance(decoded, StartAt):
+        return At(at=decoded.at * MILLISECOND, otherwise=decoded.otherwise)
+    return decoded
 
 
 async def move(request: HttpRequest) -> HttpResponse:
     """Record the position of a reader group."""
     await _check_group(request)
     body: MoveBody = request.body
-    found = await request.broker.reader_groups.move(
+    moved = await request.broker.reader_groups.move(
         request.params["group"], body.position, stay=body.stay
     )
-    return await _shown(request, found)
+    return await _to_response(request, moved)
 
 
 async def _check_group(request: HttpRequest) -> None:
     """The position of a group decides how long queues keep messages, so check access to them."""
-    known = await request.broker.reader_groups.find(request.params["group"])
-    if known is not None:
-        request.principal.check_queues(known.position.queues)
+    existing = await request.broker.reader_groups.find(request.params["group"])
+    if existing is not None:
+        request.principal.check_queues(existing.position.queues)
 
 
 async def reader(request: HttpRequest) -> HttpResponse:
     """The position of a reader group, and its lag."""
     try:
-        found = await request.broker.reader_groups.get(request.params["group"])
+        group = await request.broker.reader_groups.get(request.params["group"])
     except NotFound:
         if request.principal.restricted:
-            raise not_yours() from None
+            raise not_accessible() from None
         raise
-    request.principal.check_queues(found.position.queues)
-    return await _shown(request, found)
+    request.principal.check_queues(group.position.queues)
+    return await _to_response(request, group)
 
 
-async def _shown(request: HttpRequest, found: Reader) -> HttpResponse:
-    heads = await request.broker.journal.heads_of(found.position)
+async def _to_response(request: HttpRequest, reader: Reader) -> HttpResponse:
+    heads = await request.broker.journal.heads_of(reader.position)
     lag = sum(
-        behind(queue.lanes, found.position.queues[name].lanes)
+        behind(queue.lanes, reader.position.queues[name].lanes)
         for name, queue in heads.queues.items()
     )
     return HttpResponse(
-        ReaderResponse(group=found.group, position=found.position, heads=heads, lag=lag)
+        ReaderResponse(group=reader.group, position=reader.position, heads=heads, lag=lag)
     )
 
 

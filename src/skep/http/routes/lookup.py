@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from skep.errors import Invalid, MessageNotFound, PartitionNotFound
-from skep.http.auth.principal import not_yours
+from skep.http.auth.principal import not_accessible
 from skep.http.request import HttpRequest
 from skep.model.address import address_of, partition_of
 from skep.model.message import Message
@@ -40,10 +40,10 @@ async def queues_in_query(
 
 async def queue_of_partition(request: HttpRequest) -> Iterable[str]:
     """For a route with the id of a partition in its path."""
-    found = await request.broker.held_messages.partition(partition_in_path(request))
-    if found is None:
-        raise not_yours()
-    return (found[0],)
+    names = await request.broker.held_messages.partition(partition_in_path(request))
+    if names is None:
+        raise not_accessible()
+    return (names[0],)
 
 
 def partition_in_path(request: HttpRequest) -> int:
@@ -64,10 +64,10 @@ async def find_message(request: HttpRequest, partition: int, transaction_id: str
     """The message with a transaction id in a partition, or with this message id."""
     names = await request.broker.held_messages.partition(partition)
     try:
-        found = names and await request.broker.messages.find(*names, transaction_id)
+        message = names and await request.broker.messages.find(*names, transaction_id)
     except Invalid as error:
         raise Invalid("transactionId", error.reason) from None
-    return found or await _find_by_id(request, partition, transaction_id)
+    return message or await _find_by_id(request, partition, transaction_id)
 
 
 async def _find_by_id(request: HttpRequest, partition: int, text: str) -> Message:

@@ -70,19 +70,19 @@ async def messages(request: HttpRequest) -> HttpResponse:
 
 async def message(request: HttpRequest) -> HttpResponse:
     """One message with its payload and status."""
-    found = await message_in_path(request)
-    view = await request.broker.insight.messages.get(found.id)
+    message = await message_in_path(request)
+    view = await request.broker.insight.messages.get(message.id)
     return HttpResponse(to_message_detail(view, await _letter_of(request, view)))
 
 
 async def delete_message(request: HttpRequest) -> HttpResponse:
     """Delete one message; its dead letters stay."""
-    found = await message_in_path(request)
-    await request.broker.messages.delete(found.id)
+    message = await message_in_path(request)
+    await request.broker.messages.delete(message.id)
     return HttpResponse(
         DeletedMessage(
-            partition_id=partition_id(found.partition_number),
-            transaction_id=found.transaction_id,
+            partition_id=partition_id(message.partition_number),
+            transaction_id=message.transaction_id,
         )
     )
 
@@ -95,8 +95,8 @@ async def retry(request: HttpRequest) -> HttpResponse:
         group=request.body.consumer_group,
     )
     if letter is None:
-        found = await message_in_path(request)
-        raise Conflict(f"message {found.transaction_id!r} is not a dead letter")
+        message = await message_in_path(request)
+        raise Conflict(f"message {message.transaction_id!r} is not a dead letter")
     (receipt,) = await request.broker.dead_letters.replay(letter.queue, [letter.number])
     return HttpResponse(
         Retried(
@@ -111,13 +111,15 @@ async def retry(request: HttpRequest) -> HttpResponse:
 async def give_up(request: HttpRequest) -> HttpResponse:
     """Dead-letter a message for the groups that have not read it, or for one group."""
     body: GiveUpBody = request.body
-    found = await message_in_path(request)
+    message = await message_in_path(request)
     groups = await request.broker.messages.give_up(
-        found.id, group=body.consumer_group, error=body.error
+        message.id, group=body.consumer_group, error=body.error
     )
     return HttpResponse(
         MovedToDeadLetters(
-            transaction_id=found.transaction_id, message_id=found.id, consumer_groups=list(groups)
+            transaction_id=message.transaction_id,
+            message_id=message.id,
+            consumer_groups=list(groups),
         )
     )
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from skep.errors import NotFound
-from skep.http.auth.principal import Permission, Principal, not_yours
+from skep.http.auth.principal import Permission, Principal, not_accessible
 from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Route, delete, every_queue, get, no_queue
 from skep.model.pipeline import PipelineRun
@@ -21,9 +21,9 @@ from skep.wire.admin.pipeline_run import (
 
 async def put(request: HttpRequest) -> HttpResponse:
     """Store the reported state of a run."""
-    known = await request.broker.pipelines.find(request.params["id"])
-    if known is not None:
-        _check(request, known)
+    stored = await request.broker.pipelines.find(request.params["id"])
+    if stored is not None:
+        _check(request, stored)
     return HttpResponse(
         to_row(await request.broker.pipelines.put(to_run(request.params["id"], request.body)))
     )
@@ -32,9 +32,11 @@ async def put(request: HttpRequest) -> HttpResponse:
 async def runs(request: HttpRequest) -> HttpResponse:
     """The runs whose queues the caller may all see."""
     query: PipelinesQuery = request.query
-    found = [run for run in await request.broker.pipelines.list() if _sees(request.principal, run)]
-    page = found[query.offset : query.offset + query.limit]
-    return HttpResponse(PipelineRows(pipelines=[to_row(run) for run in page], total=len(found)))
+    visible = [
+        run for run in await request.broker.pipelines.list() if _sees(request.principal, run)
+    ]
+    page = visible[query.offset : query.offset + query.limit]
+    return HttpResponse(PipelineRows(pipelines=[to_row(run) for run in page], total=len(visible)))
 
 
 async def run(request: HttpRequest) -> HttpResponse:
@@ -55,18 +57,18 @@ async def delete_run(request: HttpRequest) -> HttpResponse:
 
 async def _seen(request: HttpRequest) -> PipelineRun:
     try:
-        found = await request.broker.pipelines.get(request.params["id"])
+        run = await request.broker.pipelines.get(request.params["id"])
     except NotFound:
         if request.principal.restricted:
-            raise not_yours() from None
+            raise not_accessible() from None
         raise
-    _check(request, found)
-    return found
+    _check(request, run)
+    return run
 
 
 def _check(request: HttpRequest, run: PipelineRun) -> None:
     if not _sees(request.principal, run):
-        raise not_yours()
+        raise not_accessible()
 
 
 def _sees(principal: Principal, run: PipelineRun) -> bool:

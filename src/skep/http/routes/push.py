@@ -83,7 +83,7 @@ async def _buffer(
     kept = await request.broker.maintenance.buffer(by_queue, request.principal.subject)
     if kept is None:
         return None
-    in_turn = {queue: iter(some) for queue, some in kept.items()}
+    in_turn = {queue: iter(queue_drafts) for queue, queue_drafts in kept.items()}
     return [
         Buffered(
             index=index,

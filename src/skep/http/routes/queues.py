@@ -48,8 +48,8 @@ async def clear(request: HttpRequest) -> HttpResponse:
 async def removals(request: HttpRequest) -> HttpResponse:
     """The retention history of a queue."""
     queue = await request.broker.queues.get(request.params["queue"])
-    found = await request.broker.queues.removals(queue.name, limit=request.query.limit)
-    return HttpResponse(from_removals(queue, found))
+    history = await request.broker.queues.removals(queue.name, limit=request.query.limit)
+    return HttpResponse(from_removals(queue, history))
 
 
 ROUTES = (

@@ -78,12 +78,12 @@ def _lag_spread(request: HttpRequest, groups: Iterable[GroupLag]) -> LagSpread:
 async def queues(request: HttpRequest) -> HttpResponse:
     """The queues that the caller may see, by name."""
     query: QueuesQuery = request.query
-    found = await request.broker.insight.queues.find(
+    visible = await request.broker.insight.queues.find(
         request.principal.sees, namespace=query.namespace, task=query.task
     )
-    some = found[query.offset : query.offset + query.limit]
-    rows = [to_row(each) for each in await request.broker.insight.queues.queues(some)]
-    return HttpResponse(QueueRows(queues=rows, total=len(found)))
+    page = visible[query.offset : query.offset + query.limit]
+    rows = [to_row(each) for each in await request.broker.insight.queues.queues(page)]
+    return HttpResponse(QueueRows(queues=rows, total=len(visible)))
 
 
 async def queue(request: HttpRequest) -> HttpResponse:
@@ -101,7 +101,7 @@ async def queue(request: HttpRequest) -> HttpResponse:
 async def namespaces(request: HttpRequest) -> HttpResponse:
     """The namespaces of the queues that the caller may see."""
     by_label = await _by_label(request, lambda queue: queue.namespace)
-    rows = [NamespaceRow(namespace=label, **_sums(some)) for label, some in by_label]
+    rows = [NamespaceRow(namespace=label, **_sums(summaries)) for label, summaries in by_label]
     return HttpResponse(NamespaceRows(namespaces=rows))
 
 
@@ -109,7 +109,7 @@ async def tasks(request: HttpRequest) -> HttpResponse:
     """The tasks of the queues that the caller may see."""
     by_label = await _by_label(request, lambda queue: queue.task)
     return HttpResponse(
-        TaskRows(tasks=[TaskRow(task=label, **_sums(some)) for label, some in by_label])
+        TaskRows(tasks=[TaskRow(task=label, **_sums(summaries)) for label, summaries in by_label])
     )
 
 
@@ -138,9 +138,11 @@ async def partitions(request: HttpRequest) -> HttpResponse:
     rows: list[PartitionRow] = []
     skip, left = query.offset, query.limit
     for config in await queues_in_query(request):
-        some = await insight.partitions(config.name, min_pending=query.min_depth, limit=skip + left)
-        rows += [to_partition_row(config, each) async for each in yielding(some[skip:])]
-        skip, left = max(0, skip - len(some)), query.limit - len(rows)
+        matching = await insight.partitions(
+            config.name, min_pending=query.min_depth, limit=skip + left
+        )
+        rows += [to_partition_row(config, each) async for each in yielding(matching[skip:])]
+        skip, left = max(0, skip - len(matching)), query.limit - len(rows)
         if not left:
             break
     return HttpResponse(PartitionRows(partitions=rows))
@@ -149,17 +151,17 @@ async def partitions(request: HttpRequest) -> HttpResponse:
 async def depth(request: HttpRequest) -> HttpResponse:
     """The backlog of a group in a queue."""
     name, query = request.params["queue"], request.query
-    found = await request.broker.insight.groups.depth(name, query.group, limit=query.limit)
+    depth_of_group = await request.broker.insight.groups.depth(name, query.group, limit=query.limit)
     return HttpResponse(
         DepthResponse(
             queue=name,
             group=query.group,
-            pending=found.backlog,
-            partitions_pending=found.partitions_with_backlog,
-            effective_pending=found.backlog,
+            pending=depth_of_group.backlog,
+            partitions_pending=depth_of_group.partitions_with_backlog,
+            effective_pending=depth_of_group.backlog,
             partitions=[
                 PartitionDepth(partition=partition, pending=backlog)
-                for partition, backlog in found.partitions
+                for partition, backlog in depth_of_group.partitions
             ],
         )
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from skep.core.sink.chunk import CHUNK_ROWS
 from skep.errors import Forbidden
-from skep.http.auth.principal import ANYBODY, Permission
+from skep.http.auth.principal import FULL_ACCESS, Permission
 from skep.http.limits import ANY_SIZE
 from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Route, every_queue, no_queue
@@ -89,7 +89,7 @@ async def _is_owner(request: HttpRequest, name: str) -> bool:
 def _owner(request: HttpRequest) -> str | None:
     """The owner of an application: None without authentication."""
     principal = request.principal
-    if principal.id is None and principal is not ANYBODY:
+    if principal.id is None and principal is not FULL_ACCESS:
         raise Forbidden("an application belongs to a key or a subject: the token has no 'sub'")
     return principal.id
 

@@ -41,8 +41,8 @@ from skep.wire.stats.time_window import WindowQuery
 
 async def status(request: HttpRequest) -> HttpResponse:
     """Some queues, or all that the caller may see, now and over a time range."""
-    insight, span, found = request.broker.insight, window(request), await queues(request)
-    summaries = await insight.queues.queues(found)
+    insight, span, visible = request.broker.insight, window(request), await queues(request)
+    summaries = await insight.queues.queues(visible)
     buckets = insight.metrics.series(
         await queue_filter(request), span.start_at, span.stop_at, minutes=span.minutes
     )
@@ -51,7 +51,7 @@ async def status(request: HttpRequest) -> HttpResponse:
         tally.add(bucket.tally)
     letters = to_status_dead_letters(
         sum(each.counts.dead_letters for each in summaries),
-        await insight.queues.errors(found),
+        await insight.queues.errors(visible),
         with_errors=request.may(Permission.READ),
     )
     return HttpResponse(
@@ -62,7 +62,7 @@ async def status(request: HttpRequest) -> HttpResponse:
             throughput=[to_point(bucket, span.minutes) for bucket in buckets],
             queues=[to_status_queue(each) for each in summaries],
             messages=to_status_messages(summaries, tally),
-            leases=to_leases(await insight.queues.leases(found)),
+            leases=to_leases(await insight.queues.leases(visible)),
             dead_letter_queue=letters,
             workers=workers(request),
             errors=StatusErrors(ack_failed=tally.failed, dlq_count=tally.dead_letters),
@@ -73,16 +73,16 @@ async def status(request: HttpRequest) -> HttpResponse:
 async def status_queues(request: HttpRequest) -> HttpResponse:
     """The queues that the caller may see, with the age of their oldest waiting message."""
     query: StatusQueuesQuery = request.query
-    found = await request.broker.insight.queues.find(
+    visible = await request.broker.insight.queues.find(
         request.principal.sees, namespace=query.namespace, task=query.task
     )
-    some = found[query.offset : query.offset + query.limit]
-    ages = await _ages(request, {config.name for config in some})
+    page = visible[query.offset : query.offset + query.limit]
+    ages = await _ages(request, {config.name for config in page})
     rows = [
         to_status_row(each, ages.get(each.queue.name))
-        for each in await request.broker.insight.queues.queues(some)
+        for each in await request.broker.insight.queues.queues(page)
     ]
-    paging = Pagination(limit=query.limit, offset=query.offset, total=len(found))
+    paging = Pagination(limit=query.limit, offset=query.offset, total=len(visible))
     return HttpResponse(StatusQueues(queues=rows, pagination=paging))
 
 
@@ -149,9 +149,9 @@ async def buffers(request: HttpRequest) -> HttpResponse:
 
 async def refresh(request: HttpRequest) -> HttpResponse:
     """Return the current counts: there is nothing to refresh."""
-    found = await request.broker.insight.queues.find(request.principal.sees)
-    summaries = await request.broker.insight.queues.queues(found)
-    labels = {config.namespace for config in found}, {config.task for config in found}
+    visible = await request.broker.insight.queues.find(request.principal.sees)
+    summaries = await request.broker.insight.queues.queues(visible)
+    labels = {config.namespace for config in visible}, {config.task for config in visible}
     namespaces, tasks = (len(some - {None}) for some in labels)
     return HttpResponse(
         Refresh(

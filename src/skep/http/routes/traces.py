@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from skep.errors import Invalid
-from skep.http.auth.principal import Permission, not_yours
+from skep.http.auth.principal import Permission, not_accessible
 from skep.http.limits import ANY_SIZE
 from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routes.lookup import find_message, message_in_path, queue_of_partition
@@ -97,8 +97,8 @@ async def by_trace_id(request: HttpRequest) -> HttpResponse:
     """The messages with a trace id, in all queues that the caller may see."""
     trace_id = _trace_id(request.params["traceId"])
     sees = request.principal.sees if request.principal.restricted else None
-    found = await request.broker.traces.messages(trace_id, sees=sees, limit=request.query.limit)
-    views = [await request.broker.insight.messages.get(message.id) for message in found]
+    messages = await request.broker.traces.messages(trace_id, sees=sees, limit=request.query.limit)
+    views = [await request.broker.insight.messages.get(message.id) for message in messages]
     return HttpResponse(
         TracedMessages(trace_id=trace_id, messages=[to_message(view) for view in views])
     )
@@ -119,10 +119,10 @@ def _partition(body: TraceBody) -> int:
 
 
 async def _queue_of_body(request: HttpRequest) -> Iterable[str]:
-    found = await request.broker.held_messages.partition(_partition(request.body))
-    if found is None:
-        raise not_yours()
-    return (found[0],)
+    names = await request.broker.held_messages.partition(_partition(request.body))
+    if names is None:
+        raise not_accessible()
+    return (names[0],)
 
 
 ROUTES = (

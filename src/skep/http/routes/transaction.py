@@ -176,7 +176,7 @@ def _acked(
     dead: Sequence[frozenset[tuple[int, Offset]]],
 ) -> OperationResult:
     # Records of older versions do not contain the outcome of each ack.
-    which, place = ack or (0, None)
+    which, message = ack or (0, None)
     settlement = done.settlements[which] if ack and done.settlements else None
     settles = isinstance(operation, SettleOperation)
     return OperationResult(
@@ -185,7 +185,7 @@ def _acked(
         success=True,
         transaction_id=operation.transaction_id if isinstance(operation, AckOperation) else None,
         completed=settlement.completed if settlement else None,
-        dlq=place in dead[which] if settlement and place else None,
+        dlq=message in dead[which] if settlement and message else None,
         settlement=to_settled(settlement) if settles and settlement else None,
     )
 

@@ -54,14 +54,14 @@ async def plan_pushes(operations: Sequence[WireOperation], *, most: int) -> Tran
     drafts: dict[str, list[Draft]] = {}
     numbers: dict[str, int] = {}
     async for index, where, item in yielding(_items(operations)):
-        some = drafts.setdefault(item.queue, [])
+        queue_drafts = drafts.setdefault(item.queue, [])
         number = numbers.setdefault(item.queue, len(numbers))
-        plan.pushes.setdefault(index, []).append((where, item.queue, number, len(some)))
+        plan.pushes.setdefault(index, []).append((where, item.queue, number, len(queue_drafts)))
         try:
-            some.append(to_draft("payload", item, most=most))
+            queue_drafts.append(to_draft("payload", item, most=most))
         except Invalid as error:
             raise error.within(*where) from None
-    plan.operations += (Push(queue, some) for queue, some in drafts.items())
+    plan.operations += (Push(queue, queue_drafts) for queue, queue_drafts in drafts.items())
     return plan
 
 
@@ -118,13 +118,15 @@ async def _plan_acks(plan: TransactionPlan, broker: Broker, body: TransactionBod
             verdicts[lease_id] = []
             numbers[lease_id] = len(made)
             made.append(Ack(lease_id, verdicts[lease_id]))
-        which, some = numbers[lease_id], verdicts[lease_id]
-        ack = ("operations", pushes + which, "verdicts", len(some))
+        which, made_verdicts = numbers[lease_id], verdicts[lease_id]
+        ack = ("operations", pushes + which, "verdicts", len(made_verdicts))
         plan.origins[ack] = ("operations", index)
         # The request names the message by its transaction id, not by its offset.
         plan.origins[*ack, "offset"] = ("operations", index, "transactionId")
         number, offset = place
-        some.append(Verdict(number, offset, STATUS[operation.status], operation.error or ""))
+        made_verdicts.append(
+            Verdict(number, offset, STATUS[operation.status], operation.error or "")
+        )
         plan.acks[index] = which, (number, offset)
     for index, operation in enumerate(body.operations):
         if isinstance(operation, SettleOperation):
@@ -146,14 +148,14 @@ async def _find(broker: Broker, body: TransactionBody) -> dict[int, tuple[LeaseI
             (number,) = to_numbers([operation], f"operations[{index}].partition_id")
             lease_id = await _lease_of(broker, index, number, operation, required)
             acks.setdefault((lease_id, number), {})[index] = operation.transaction_id
-    found: dict[int, tuple[LeaseId, int, Offset]] = {}
+    located: dict[int, tuple[LeaseId, int, Offset]] = {}
     async for (lease_id, number), ids in yielding(acks.items()):
         offsets = await broker.held_messages.offsets(lease_id, number, list(ids.values()))
         for (index, transaction_id), offset in zip(ids.items(), offsets, strict=True):
             if offset is None:
                 raise MessageNotFound(transaction_id)
-            found[index] = lease_id, number, offset
-    return dict(sorted(found.items()))
+            located[index] = lease_id, number, offset
+    return dict(sorted(located.items()))
 
 
 def _verdicts(index: int, operation: SettleOperation) -> list[Verdict] | None:

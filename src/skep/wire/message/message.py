@@ -16,7 +16,7 @@ from skep.model.message_view import MessageView, Standing
 from skep.model.name import QUEUE_MODE
 from skep.model.stats import MessageStatus
 from skep.wire.body import Body
-from skep.wire.message.pop import chosen_id
+from skep.wire.message.pop import explicit_transaction_id
 from skep.wire.pagination import Limit, Skip
 from skep.wire.payload import Encoding, to_payload, to_wire
 
@@ -192,7 +192,7 @@ def from_message(message: WireMessage) -> Message:
         partition_number=partition_of(message.partition_id),
         offset=message.offset,
         payload=to_payload(message.payload, message.encoding),
-        chosen_id=chosen_id(message.transaction_id, message.id),
+        chosen_id=explicit_transaction_id(message.transaction_id, message.id),
         trace=message.trace_id.bytes if message.trace_id else None,
         producer=message.producer_sub,
         created_at=message.created_at,

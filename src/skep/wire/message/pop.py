@@ -173,7 +173,7 @@ def _message(popped: Popped, partition_number: int) -> Message:
         partition_number=partition_number,
         offset=popped.offset,
         payload=to_payload(popped.data, popped.encoding),
-        chosen_id=chosen_id(popped.transaction_id, popped.id),
+        chosen_id=explicit_transaction_id(popped.transaction_id, popped.id),
         trace=popped.trace_id.bytes if popped.trace_id else None,
         producer=popped.producer_sub,
         created_at=popped.created_at,
@@ -181,7 +181,7 @@ def _message(popped: Popped, partition_number: int) -> Message:
     )
 
 
-def chosen_id(transaction_id: str, message_id: UUID | str) -> str | None:
+def explicit_transaction_id(transaction_id: str, message_id: UUID | str) -> str | None:
     """The transaction id that the producer set; None if it is the message id."""
     # Most differ in length, which is cheaper to compare than to format the message id.
     derived = len(transaction_id) == 36 and transaction_id == str(message_id)

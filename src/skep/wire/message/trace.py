@@ -14,7 +14,7 @@ from skep.model.name import MAX_NUMBER, Offset, from_datetime, to_datetime
 from skep.model.trace import TraceEvent, TraceName
 from skep.wire.body import LIST, Body
 from skep.wire.message.message import WireMessage
-from skep.wire.message.pop import chosen_id
+from skep.wire.message.pop import explicit_transaction_id
 from skep.wire.pagination import Limit, Pagination, Skip
 from skep.wire.payload import Encoding, to_payload, to_wire
 
@@ -189,7 +189,9 @@ def to_traced_message(named: NamedEvent) -> TracedMessage:
             partition_number=number,
             offset=named.offset,
             payload=to_payload(named.message_payload, named.message_encoding),
-            chosen_id=chosen_id(named.transaction_id, message_id(number, named.offset)),
+            chosen_id=explicit_transaction_id(
+                named.transaction_id, message_id(number, named.offset)
+            ),
             trace=named.message_trace_id.bytes if named.message_trace_id else None,
             producer=named.message_producer,
             created_at=named.message_created_at,

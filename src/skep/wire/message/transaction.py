@@ -19,7 +19,7 @@ from skep.wire.message.ack import (
     from_settled,
     from_verdicts,
 )
-from skep.wire.message.pop import chosen_id
+from skep.wire.message.pop import explicit_transaction_id
 from skep.wire.message.push import PushItem, check_drafts, from_drafts
 from skep.wire.payload import Encoding, empty
 
@@ -155,5 +155,5 @@ def _receipt(draft: Draft, results: Iterator[OperationResult]) -> Receipt:
         draft.partition,
         *address_of(result.message_id),
         result.status == "duplicate",
-        chosen_id(result.transaction_id or "", result.message_id),
+        explicit_transaction_id(result.transaction_id or "", result.message_id),
     )

@@ -105,7 +105,7 @@ def to_status_row(summary: QueueSummary, lag: float | None) -> StatusQueueRow:
         **head_of(queue),
         partitions=summary.partitions,
         messages=to_counts(summary.counts),
-        lag=None if lag is None else Age(seconds=lag, formatted=to_words(lag)),
+        lag=None if lag is None else Age(seconds=lag, formatted=to_duration_text(lag)),
     )
 
 
@@ -145,7 +145,7 @@ def to_status_partition(partition: PartitionSummary) -> StatusPartition:
     )
 
 
-def to_words(seconds: float) -> str:
+def to_duration_text(seconds: float) -> str:
     """A duration for people: 1d 2h, 3m 4s."""
     rest = int(seconds)
     parts = []
