@@ -98,8 +98,8 @@ class App:
             if isinstance(error, QuotaExceeded | RateLimited):
                 self.server_info.quota_rejections[error.quota] += 1
             response = to_response(error)
-        except _EarlyResponse as elsewhere:
-            response = elsewhere.response
+        except _EarlyResponse as early:
+            response = early.response
         except Exception:
             _log.exception("request failed: method=%s route=%s", scope["method"], route_path)
             response = HttpResponse({"error": "internal server error; see the server's log"}, 500)
@@ -147,15 +147,15 @@ class App:
         )
         if route.query is not None:
             request.query = decode_query(route.query, scope["query_string"])
-        most = self._limits.body_bytes
+        limit = self._limits.body_bytes
         if route.body is not None:
-            body = await self._read(headers, receive, min(route.body_bytes, most))
+            body = await self._read(headers, receive, min(route.body_bytes, limit))
             if is_large(body):
                 request.body = await decode_large(route.body, body)
             else:
                 request.body = decode_body(route.body, body)
         elif route.takes is not None:
-            request.body = await self._read(headers, receive, most)
+            request.body = await self._read(headers, receive, limit)
         try:
             return await _handle(route, request)
         except Invalid as error:
@@ -168,14 +168,14 @@ class App:
             self._rates.take(principal.id, principal.quota.requests)
         quota.principal.set(principal)
 
-    async def _read(self, headers: _Headers, receive: Receive, most: int) -> bytes:
-        """The whole body; raises ``TooLarge`` beyond ``most`` bytes. Time limits are the
+    async def _read(self, headers: _Headers, receive: Receive, limit: int) -> bytes:
+        """The whole body; raises ``TooLarge`` beyond ``limit`` bytes. Time limits are the
         server's."""
         if headers.get(b"content-encoding", b"identity") not in (b"", b"identity"):
             raise Invalid("Content-Encoding", "is not supported")
         length = headers.get(b"content-length", b"")
-        if length.isdigit() and int(length[:20]) > most:
-            raise TooLarge("body", f"is larger than {most} bytes")
+        if length.isdigit() and int(length[:20]) > limit:
+            raise TooLarge("body", f"is larger than {limit} bytes")
         parts, size, more = [], 0, True
         while more:
             event = await receive()
@@ -183,8 +183,8 @@ class App:
                 raise Invalid("body", "ended before it was complete")
             parts.append(event["body"])
             size += len(parts[-1])
-            if size > most:
-                raise TooLarge("body", f"is larger than {most} bytes")
+            if size > limit:
+                raise TooLarge("body", f"is larger than {limit} bytes")
             more = event.get("more_body", False)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 

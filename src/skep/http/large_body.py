@@ -31,7 +31,7 @@ class _List(NamedTuple):
     name: str
     key: str
     element: Any
-    most: int
+    max_length: int
     whole: Any
     make: type[list[Any]] | type[tuple[Any, ...]]
 
@@ -77,8 +77,8 @@ async def _decode_list(kind: _List, json: Any, parents: FieldPath) -> Any:
         return _decode_here(kind.whole, text, where)
     decoded: list[Any] = []
     async for element in yielding(_elements(text)):
-        if len(decoded) == kind.most:
-            raise Invalid("", f"expected `array` of length <= {kind.most}").at(where)
+        if len(decoded) == kind.max_length:
+            raise Invalid("", f"expected `array` of length <= {kind.max_length}").at(where)
         decoded.append(await _decode(kind.element, element, (*where, len(decoded))))
     return kind.make(decoded)
 

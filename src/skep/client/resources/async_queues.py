@@ -15,7 +15,7 @@ from skep.model.stats import PartitionStats, PartitionSummary, QueueStats, Queue
 from skep.wire import paths
 from skep.wire.admin.queue import Cleared, Configured, DeletedQueue, from_configuration, to_queue
 from skep.wire.admin.retention import Removals, to_removals
-from skep.wire.stats.resource import PartitionDetail, QueueDetail, QueueRow, QueueRows
+from skep.wire.stats.resource import PartitionDetail, QueueDetail, QueueRow, QueuesResponse
 from skep.wire.stats.resource_response import (
     to_described,
     to_partition_stats,
@@ -112,7 +112,7 @@ class AsyncQueues:
         total = 1
         while len(found) < total:
             request = read(paths.QUEUES, **labels, limit=PAGE, offset=len(found))
-            some = (await self._connection.send(request)).decode(QueueRows)
+            some = (await self._connection.send(request)).decode(QueuesResponse)
             found += some.queues
             total = some.total if some.queues else 0
         return found

@@ -14,7 +14,7 @@ from skep.wire import paths
 from skep.wire.admin.pipeline_run import (
     DeletedPipeline,
     PipelineRow,
-    PipelineRows,
+    PipelinesResponse,
     from_row,
     from_run,
 )
@@ -41,7 +41,7 @@ class Pipelines:
         """The runs of all machines, the newest first."""
         request = read(paths.PIPELINES, limit=limit, offset=offset)
         answer = self._connection.send(request)
-        return [from_row(row) for row in answer.decode(PipelineRows).pipelines]
+        return [from_row(row) for row in answer.decode(PipelinesResponse).pipelines]
 
     def delete(self, identity: str) -> None:
         """Forget a run. One that is still running is back when it is next heard of."""

@@ -12,8 +12,8 @@ from skep.wire.admin.pipeline_run import (
     DeletedPipeline,
     PipelineBody,
     PipelineRow,
-    PipelineRows,
     PipelinesQuery,
+    PipelinesResponse,
     to_row,
     to_run,
 )
@@ -36,7 +36,9 @@ async def runs(request: HttpRequest) -> HttpResponse:
         run for run in await request.broker.pipelines.list() if _sees(request.principal, run)
     ]
     page = visible[query.offset : query.offset + query.limit]
-    return HttpResponse(PipelineRows(pipelines=[to_row(run) for run in page], total=len(visible)))
+    return HttpResponse(
+        PipelinesResponse(pipelines=[to_row(run) for run in page], total=len(visible))
+    )
 
 
 async def run(request: HttpRequest) -> HttpResponse:
@@ -97,7 +99,7 @@ ROUTES = (
         queues=no_queue,
         summary="List the pipeline runs of all machines, newest first.",
         query=PipelinesQuery,
-        response=PipelineRows,
+        response=PipelinesResponse,
     ),
     get(
         path=paths.PIPELINE,

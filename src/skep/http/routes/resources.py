@@ -19,17 +19,17 @@ from skep.wire.stats.resource import (
     DepthResponse,
     LagSpread,
     NamespaceRow,
-    NamespaceRows,
+    NamespacesResponse,
     PartitionDepth,
     PartitionRow,
-    PartitionRows,
     PartitionsQuery,
+    PartitionsResponse,
     QueueDetail,
-    QueueRows,
     QueuesQuery,
+    QueuesResponse,
     ResourceOverview,
     TaskRow,
-    TaskRows,
+    TasksResponse,
     Throughput,
     to_detail,
     to_partition_detail,
@@ -83,7 +83,7 @@ async def queues(request: HttpRequest) -> HttpResponse:
     )
     page = visible[query.offset : query.offset + query.limit]
     rows = [to_row(each) for each in await request.broker.insight.queues.queues(page)]
-    return HttpResponse(QueueRows(queues=rows, total=len(visible)))
+    return HttpResponse(QueuesResponse(queues=rows, total=len(visible)))
 
 
 async def queue(request: HttpRequest) -> HttpResponse:
@@ -102,14 +102,16 @@ async def namespaces(request: HttpRequest) -> HttpResponse:
     """The namespaces of the queues that the caller may see."""
     by_label = await _by_label(request, lambda queue: queue.namespace)
     rows = [NamespaceRow(namespace=label, **_sums(summaries)) for label, summaries in by_label]
-    return HttpResponse(NamespaceRows(namespaces=rows))
+    return HttpResponse(NamespacesResponse(namespaces=rows))
 
 
 async def tasks(request: HttpRequest) -> HttpResponse:
     """The tasks of the queues that the caller may see."""
     by_label = await _by_label(request, lambda queue: queue.task)
     return HttpResponse(
-        TaskRows(tasks=[TaskRow(task=label, **_sums(summaries)) for label, summaries in by_label])
+        TasksResponse(
+            tasks=[TaskRow(task=label, **_sums(summaries)) for label, summaries in by_label]
+        )
     )
 
 
@@ -145,7 +147,7 @@ async def partitions(request: HttpRequest) -> HttpResponse:
         skip, left = max(0, skip - len(matching)), query.limit - len(rows)
         if not left:
             break
-    return HttpResponse(PartitionRows(partitions=rows))
+    return HttpResponse(PartitionsResponse(partitions=rows))
 
 
 async def depth(request: HttpRequest) -> HttpResponse:
@@ -183,7 +185,7 @@ ROUTES = (
         queues=no_queue,
         summary="List queues by name, with their message counts by status.",
         query=QueuesQuery,
-        response=QueueRows,
+        response=QueuesResponse,
     ),
     get(
         path=paths.QUEUE,
@@ -209,7 +211,7 @@ ROUTES = (
         needs=Permission.STATUS,
         queues=no_queue,
         summary="List the namespaces of the queues.",
-        response=NamespaceRows,
+        response=NamespacesResponse,
     ),
     get(
         path=paths.TASKS,
@@ -217,7 +219,7 @@ ROUTES = (
         needs=Permission.STATUS,
         queues=no_queue,
         summary="List the tasks of the queues.",
-        response=TaskRows,
+        response=TasksResponse,
     ),
     get(
         path=paths.PARTITIONS,
@@ -226,6 +228,6 @@ ROUTES = (
         queues=queue_in_query,
         summary="List the partitions of one queue or of all.",
         query=PartitionsQuery,
-        response=PartitionRows,
+        response=PartitionsResponse,
     ),
 )

@@ -18,15 +18,15 @@ from skep.wire.message.trace import (
     MessageEvents,
     NamedEvents,
     NamedQuery,
-    NameRows,
     NamesQuery,
     TraceBody,
     TracedMessages,
     TraceEventRecorded,
     TraceIdQuery,
+    TraceNamesResponse,
     to_event,
-    to_name_row,
     to_named_event,
+    to_trace_name_row,
 )
 from skep.wire.pagination import Pagination
 from skep.wire.payload import from_wire
@@ -85,8 +85,8 @@ async def names(request: HttpRequest) -> HttpResponse:
         limit=query.limit,
     )
     return HttpResponse(
-        NameRows(
-            trace_names=[to_name_row(name) for name in page.names],
+        TraceNamesResponse(
+            trace_names=[to_trace_name_row(name) for name in page.names],
             total=page.total,
             pagination=Pagination(limit=query.limit, offset=query.offset, total=page.total),
         )
@@ -145,7 +145,7 @@ ROUTES = (
         queues=no_queue,
         summary="List the names of trace events, in order.",
         query=NamesQuery,
-        response=NameRows,
+        response=TraceNamesResponse,
     ),
     get(
         path=paths.TRACES_BY_NAME,

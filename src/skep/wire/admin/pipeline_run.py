@@ -41,7 +41,7 @@ class PipelinesQuery(Body, frozen=True, kw_only=True):
     offset: Skip = 0
 
 
-class PipelineRows(Body, frozen=True, kw_only=True):
+class PipelinesResponse(Body, frozen=True, kw_only=True):
     """``total`` counts the runs of all pages."""
 
     pipelines: list[PipelineRow]

@@ -98,15 +98,15 @@ class NamesQuery(Body, frozen=True, kw_only=True):
     offset: Skip = 0
 
 
-class NameRow(msgspec.Struct, frozen=True, kw_only=True):
+class TraceNameRow(msgspec.Struct, frozen=True, kw_only=True):
     trace_name: str
     trace_count: int
     message_count: int
     last_seen: datetime
 
 
-class NameRows(msgspec.Struct, frozen=True, kw_only=True):
-    trace_names: list[NameRow]
+class TraceNamesResponse(msgspec.Struct, frozen=True, kw_only=True):
+    trace_names: list[TraceNameRow]
     total: int
     pagination: Pagination
 
@@ -151,7 +151,7 @@ def to_trace_event(event: WireEvent, partition: int, offset: Offset) -> TraceEve
     )
 
 
-def to_trace_name(row: NameRow) -> TraceName:
+def to_trace_name(row: TraceNameRow) -> TraceName:
     return TraceName(
         name=row.trace_name,
         events=row.trace_count,
@@ -199,8 +199,8 @@ def to_traced_message(named: NamedEvent) -> TracedMessage:
     )
 
 
-def to_name_row(name: TraceName) -> NameRow:
-    return NameRow(
+def to_trace_name_row(name: TraceName) -> TraceNameRow:
+    return TraceNameRow(
         trace_name=name.name,
         trace_count=name.events,
         message_count=name.messages,

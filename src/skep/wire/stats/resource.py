@@ -43,7 +43,7 @@ class QueueRow(QueueHead, frozen=True, kw_only=True):
     batches: int
 
 
-class QueueRows(Body, frozen=True, kw_only=True):
+class QueuesResponse(Body, frozen=True, kw_only=True):
     """``total`` counts the queues of all pages."""
 
     queues: list[QueueRow]
@@ -83,7 +83,7 @@ class NamespaceRow(Body, frozen=True, kw_only=True):
     messages: WireCounts
 
 
-class NamespaceRows(Body, frozen=True, kw_only=True):
+class NamespacesResponse(Body, frozen=True, kw_only=True):
     namespaces: list[NamespaceRow]
 
 
@@ -94,7 +94,7 @@ class TaskRow(Body, frozen=True, kw_only=True):
     messages: WireCounts
 
 
-class TaskRows(Body, frozen=True, kw_only=True):
+class TasksResponse(Body, frozen=True, kw_only=True):
     tasks: list[TaskRow]
 
 
@@ -120,7 +120,7 @@ class PartitionRow(WireCounts, frozen=True, kw_only=True):
     newest_message: datetime | None
 
 
-class PartitionRows(Body, frozen=True, kw_only=True):
+class PartitionsResponse(Body, frozen=True, kw_only=True):
     partitions: list[PartitionRow]
 
 
