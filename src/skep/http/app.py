@@ -162,15 +162,13 @@ class App:
             raise as_sent(error, route, request.origins()) from None
 
     def _limit(self, principal: Principal) -> None:
-        """Apply the request rate limit, and count what the request creates against the caller's
-        quota."""
+        """Apply the rate limit, and count what the request creates against the caller's quota."""
         if principal.quota and principal.quota.requests:
             self._rates.take(principal.id, principal.quota.requests)
         quota.principal.set(principal)
 
     async def _read(self, headers: _Headers, receive: Receive, limit: int) -> bytes:
-        """The whole body; raises ``TooLarge`` beyond ``limit`` bytes. Time limits are the
-        server's."""
+        """The whole body; raises ``TooLarge`` beyond ``limit`` bytes."""
         if headers.get(b"content-encoding", b"identity") not in (b"", b"identity"):
             raise Invalid("Content-Encoding", "is not supported")
         length = headers.get(b"content-length", b"")

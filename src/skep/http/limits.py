@@ -17,8 +17,7 @@ class HttpLimits:
     """Trailers of a chunked body; they are discarded."""
     chunk_bytes: int = 64
     small_chunks: int = 1000
-    """How many chunks of a body may be smaller than ``chunk_bytes``; later, larger ones
-    compensate."""
+    """How many chunks may be smaller than ``chunk_bytes``; later, larger ones compensate."""
     pipelined: int = 100
     """Requests of one connection that wait for the response to an earlier one."""
     receive_seconds: float = 10.0

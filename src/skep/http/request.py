@@ -20,7 +20,7 @@ Send: TypeAlias = Callable[[Event], Awaitable[None]]
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 JSON = b"application/json"
-WHOLE_RESPONSE = "skep.answer"
+WHOLE_RESPONSE = "skep.response"
 """The scope's extension that sends a whole response at once, if the server has it: ``send`` takes
 the status, the encoded headers and the body, and returns whether it sent them."""
 
@@ -49,8 +49,7 @@ class HttpRequest(msgspec.Struct):
         return permission in self.principal.permissions
 
     async def authorize(self) -> None:
-        """Raise if the caller's token or key has expired, was revoked or changed since the request
-        began."""
+        """Raise if the caller's credential has expired, was revoked or changed meanwhile."""
         if await self.authenticate() != self.principal:
             raise Unauthenticated("the permissions of this credential have changed; retry")
 

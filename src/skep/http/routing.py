@@ -17,8 +17,7 @@ Queues: TypeAlias = Callable[[HttpRequest], Iterable[str] | Awaitable[Iterable[s
 
 
 def no_queue(request: HttpRequest) -> Iterable[str]:
-    """For a route that names no queue; its response contains only queues that the caller may
-    see."""
+    """For a route that names no queue and shows only queues that the caller may see."""
     return ()
 
 
@@ -70,11 +69,11 @@ class Route:
     def _check(self) -> None:
         """A route without a permission would be open to every caller: it cannot be constructed."""
         if not isinstance(self.needs, Permission):
-            raise TypeError(f"{self.method} {self.path} does not say what it needs")
+            raise TypeError(f"{self.method} {self.path} must declare a permission")
         if not callable(self.queues):
-            raise TypeError(f"{self.method} {self.path} does not say which queues it is about")
+            raise TypeError(f"{self.method} {self.path} must declare its queues")
         if "queue" in self.names and self.queues is no_queue:
-            raise TypeError(f"{self.method} {self.path} names a queue and says it is about none")
+            raise TypeError(f"{self.method} {self.path} has a queue in its path but declares none")
 
 
 get = partial(Route, method="GET")

@@ -152,8 +152,7 @@ class HttpServer(uvicorn.Server):
         return await super().on_tick(counter)
 
     def _stop_if_the_store_failed(self) -> None:
-        """Exit, because only opening the store again helps, and a supervisor restarts the
-        process."""
+        """Exit: opening the store again helps, and a supervisor restarts the process."""
         try:
             self._broker.insight.health.check_store()
         except StoreFailed as error:

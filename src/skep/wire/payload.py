@@ -81,8 +81,7 @@ def is_deep(data: bytes) -> bool:
 
 
 def depth_of(data: bytes) -> int:
-    """The nesting depth of valid JSON; above the maximum if too many arrays and objects are
-    nested."""
+    """The nesting depth of valid JSON; above the maximum if too many arrays are nested."""
     brackets = _brackets(data)
     inner = brackets.replace(b"[]", b"")
     if len(inner) > 2 * MAX_PARENTS:

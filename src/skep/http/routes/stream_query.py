@@ -113,8 +113,7 @@ def _is_ripe(entry: Entry, bound: int) -> bool:
 
 
 async def cycle(request: HttpRequest) -> HttpResponse:
-    """Write state, push and ack in one change. Conflicts are reported in the response, not as
-    errors."""
+    """Write state, push and ack in one change. Conflicts are reported in the response."""
     body: CycleBody = request.body
     if body.push_items:
         request.principal.check(Permission.PUSH)

@@ -29,8 +29,7 @@ class TransactionPlan:
 
     operations: list[Operation] = field(default_factory=list)
     pushes: dict[int, list[tuple[FieldPath, str, int, int]]] = field(default_factory=dict)
-    """By operation of the request, its items: path, queue, number of the push, number of the
-    draft."""
+    """By operation of the request, its items: path, queue, number of push and of draft."""
     acks: dict[int, tuple[int, tuple[int, Offset] | None]] = field(default_factory=dict)
     """By operation of the request: the number of the ack, and the message if it names one."""
     origins: dict[FieldPath, FieldPath] = field(default_factory=dict)

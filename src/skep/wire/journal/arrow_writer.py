@@ -328,8 +328,7 @@ class _Out(io.RawIOBase):
         return len(data)
 
     def take(self) -> Iterator[bytes]:
-        """Everything written, in pieces that stay in the CPU cache while they are copied and
-        sent."""
+        """Everything written, in pieces that stay in the CPU cache while they are sent."""
         parts, self._parts = self._parts, []
         near: list[Any] = []
         size = 0

@@ -80,8 +80,7 @@ class Buffers(Body, frozen=True, kw_only=True):
 
 
 class Refreshed(Body, frozen=True, kw_only=True):
-    """The result of one step of a refresh. Statistics are always current, so none changes
-    anything."""
+    """The result of one step of a refresh, which changes nothing: statistics are current."""
 
     success: bool = True
     count: int
