@@ -61,7 +61,7 @@ def test_a_link_of_another_site_takes_no_messages(server: ServerProcess, tmp_pat
     with site(page) as url:
         seen = visit(url, tmp_path)
 
-    assert "pages of other sites may not use this server" in seen
+    assert "requests from pages of other sites are not allowed" in seen
     assert left(server) == 100
 
 

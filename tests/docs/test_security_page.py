@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skep.http.auth.api_key import read_keys
-from skep.http.auth.jwt import Expected, OneKey, Tokens, from_secret
+from skep.http.auth.jwt import Expected, SingleKey, Tokens, from_secret
 from skep.http.auth.principal import ROLES
 from skep.settings import Settings
 from tests.support.http.token_signing import SECRET, base64url, sign_parts
@@ -40,7 +40,7 @@ def test_the_lines_that_make_a_key_make_one(
 async def test_the_token_and_the_file_that_are_shown_are_right(tmp_path: Path) -> None:
     claims, keys = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "keys.json").write_text(keys)
-    tokens = Tokens(OneKey(from_secret(SECRET)), Expected(), now=lambda: 1893499200.0)
+    tokens = Tokens(SingleKey(from_secret(SECRET)), Expected(), now=lambda: 1893499200.0)
 
     token = sign_parts({"alg": "HS256"}, base64url(claims.encode()))
     verified = await tokens.verify(token.encode())

@@ -14,8 +14,8 @@ from skep.http.auth import authenticator as auth
 from skep.http.auth.api_key import CHECK_SECONDS, ApiKeys, NewKey, create_key
 from skep.http.auth.api_key_file import add_key, revoke_key
 from skep.http.auth.authenticator import AllowAll, CredentialCheck
-from skep.http.auth.jwt import Expected, OneKey, Tokens, VerifyingKey, from_secret
-from skep.http.auth.principal import ANYBODY, NOBODY, Permission
+from skep.http.auth.jwt import Expected, SingleKey, Tokens, VerifyingKey, from_secret
+from skep.http.auth.principal import FULL_ACCESS, NO_CREDENTIALS, Permission
 from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Route, no_queue
 from skep.testing.clock import ManualClock
@@ -216,8 +216,10 @@ async def test_a_door_for_tokens_takes_no_keys_and_the_other_way_round(
     with_key = await push(for_tokens, x_api_key=key.text)
     with_token = await push(for_keys, **bearer(sign()))
 
-    assert with_key.json()["error"] == "this server takes tokens, not keys"
-    assert with_token.json()["error"] == "this server takes keys that begin with skep_, not tokens"
+    assert with_key.json()["error"] == "this server accepts tokens, not API keys"
+    assert (
+        with_token.json()["error"] == "this server accepts keys that begin with skep_, not tokens"
+    )
 
 
 async def test_a_revoked_key_is_refused(
@@ -254,7 +256,7 @@ async def test_nobody_has_no_rights_and_sees_no_queue() -> None:
 
     principal = await door.authenticate(Permission.NONE, b"", b"")
 
-    assert principal == NOBODY
+    assert principal == NO_CREDENTIALS
     assert principal.permissions == frozenset()
     assert not principal.sees("orders")
 
@@ -262,7 +264,7 @@ async def test_nobody_has_no_rights_and_sees_no_queue() -> None:
 async def test_where_nobody_is_asked_everybody_may_do_everything() -> None:
     principal = await AllowAll().authenticate(Permission.ADMIN, b"", b"")
 
-    assert principal == ANYBODY
+    assert principal == FULL_ACCESS
 
 
 # Remembering.
@@ -274,7 +276,7 @@ async def test_a_token_is_verified_once_and_remembered(broker: Broker, clock: Ma
     token = sign("RS256", headers={"kid": "one"}, exp=START + 10_000)
     await push(app, **bearer(token))
     provider.keys.clear()
-    clock.advance(auth.REMEMBER_SECONDS - 1)
+    clock.advance(auth.CACHE_SECONDS - 1)
 
     remembered = await push(app, **bearer(token))
 
@@ -292,7 +294,7 @@ async def test_a_remembered_token_does_not_outlive_its_key(
     provider.keys.clear()
 
     for _ in range(11):
-        clock.advance(auth.REMEMBER_SECONDS)
+        clock.advance(auth.CACHE_SECONDS)
         last = await push(app, **bearer(token))
 
     assert last.status_code == 401
@@ -374,8 +376,8 @@ async def test_tokens_keys_and_secrets_are_in_no_log_and_no_answer(
     answers += [await push(app, x_api_key=key.text), await _fail(broker, clock, secret)]
 
     told = "\n".join([caplog.text, *(str(each.headers) + each.text for each in answers)])
-    assert "the keys stay as they were" in told
-    assert "GET /broken failed" in told
+    assert "could not reload API keys, keeping the previous ones" in told
+    assert "request failed: method=GET route=/broken" in told
     assert CANARY not in told
     assert not [each for each in shown if each in told or each.rpartition(".")[2] in told]
 
@@ -401,7 +403,7 @@ async def _fail(broker: Broker, clock: ManualClock, secret: str) -> httpx.Respon
 
 def test_what_keeps_secrets_does_not_show_them(tmp_path: Path, key: NewKey) -> None:
     verifying = from_secret(SECRET)
-    tokens = Tokens(OneKey(verifying), Expected())
+    tokens = Tokens(SingleKey(verifying), Expected())
     keys = ApiKeys(tmp_path / "keys.json")
 
     shown = f"{tokens!r} {keys!r} {CredentialCheck(tokens=tokens, keys=keys)!r} {vars(tokens)!r}"
@@ -424,7 +426,7 @@ def _open_route() -> Route:
     )
 
 
-class _Counting(OneKey):
+class _Counting(SingleKey):
     """One key, and how often it was asked for."""
 
     asked = 0
@@ -434,6 +436,6 @@ class _Counting(OneKey):
         return await super().get(kid)
 
 
-def _tokens(key: VerifyingKey | OneKey, clock: ManualClock) -> Tokens:
-    keys = key if isinstance(key, OneKey) else OneKey(key)
+def _tokens(key: VerifyingKey | SingleKey, clock: ManualClock) -> Tokens:
+    keys = key if isinstance(key, SingleKey) else SingleKey(key)
     return Tokens(keys, Expected(), now=lambda: seconds(clock))

@@ -39,21 +39,21 @@ def test_a_route_that_leaves_out_who_may_use_it_cannot_be_made(forgotten: str) -
 def test_a_route_that_says_nothing_of_who_may_use_it_cannot_be_made(forgotten: str) -> None:
     declared = declaration(**{forgotten: None})
 
-    with pytest.raises(TypeError, match="GET /somewhere does not say"):
+    with pytest.raises(TypeError, match="GET /somewhere must declare"):
         Route(**declared)
 
 
 def test_a_permission_that_is_only_a_word_is_none() -> None:
     declared = declaration(needs="everything")
 
-    with pytest.raises(TypeError, match="does not say what it needs"):
+    with pytest.raises(TypeError, match="must declare a permission"):
         Route(**declared)
 
 
 def test_a_route_with_a_queue_in_its_path_is_about_that_queue() -> None:
     declared = declaration(path="/queue/{queue}")
 
-    with pytest.raises(TypeError, match="names a queue and says it is about none"):
+    with pytest.raises(TypeError, match="has a queue in its path but declares none"):
         Route(**declared)
 
     assert Route(**declared | {"queues": named_queue}).names == ("queue",)

@@ -32,7 +32,7 @@ def test_a_server_with_keys_is_open_to_who_has_one(tmp_path: Path) -> None:
 def test_a_server_that_anybody_could_use_opens_neither_door_nor_store(tmp_path: Path) -> None:
     settings = Settings(host="0.0.0.0", store=str(tmp_path / "data"))
 
-    with pytest.raises(Invalid, match=r"^host: '0\.0\.0\.0' can be reached by others"):
+    with pytest.raises(Invalid, match=r"^host: '0\.0\.0\.0' can be reached by other machines"):
         asyncio.run(run(settings))
 
     assert list(tmp_path.iterdir()) == []

@@ -20,7 +20,7 @@ from skep.http.auth.principal import Permission
 from skep.testing.clock import ManualClock
 from tests.support.http.token_signing import seconds
 
-UNKNOWN = "the key is not known, or was revoked"
+UNKNOWN = "unknown or revoked API key"
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_what_does_not_look_like_a_key_is_refused(
 
     keys = open_keys()
 
-    assert refusal(keys, text) == "the key does not have the form skep_<id>_<secret>"
+    assert refusal(keys, text) == "an API key has the form skep_<id>_<secret>"
 
 
 def test_a_key_works_until_it_expires(
@@ -169,7 +169,7 @@ def test_a_key_works_until_it_expires(
     clock.advance(0.1)
 
     assert end.astimezone(UTC).minute == 1
-    assert refusal(keys, key.text) == "the key has expired"
+    assert refusal(keys, key.text) == "the API key has expired"
 
 
 # The file.
@@ -370,7 +370,7 @@ def test_an_id_cannot_be_added_twice(path: Path) -> None:
 def test_a_key_that_is_not_there_cannot_be_revoked(path: Path) -> None:
     key = stored(path)
 
-    with pytest.raises(NotFound, match="there is no key 'other'"):
+    with pytest.raises(NotFound, match="API key 'other' does not exist"):
         revoke_key(path, "other")
 
     assert read_keys(path) == (key.entry,)

@@ -300,7 +300,7 @@ async def test_a_retry_of_what_is_no_dead_letter_is_a_conflict(client: Client) -
 
     problem = await client.post(f"{place(pushed)}/retry", status=409)
 
-    assert "not among the dead letters" in problem["error"]
+    assert "is not a dead letter" in problem["error"]
     assert await payloads(client) == [1]
 
 

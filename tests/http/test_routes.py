@@ -15,7 +15,7 @@ PAGES = {"/metrics/prometheus", "/openapi.json", "/docs", "/docs.css"}
 OPEN = {"/health", "/health/live", "/health/ready", "/metrics", *PAGES}
 IN_SNAKE_CASE = {
     *("Pushed", "Extended", "LaggingRow", "HealthResponse"),
-    *("WireEvent", "NamedEvent", "NameRow", "NameRows"),
+    *("WireEvent", "NamedEvent", "TraceNameRow", "TraceNamesResponse"),
     *("RegisterBody", "Registered", "StateBody", "StateRow"),
     *("CycleBody", "CycleResponse", "CycleAckResult"),
 }

@@ -7,7 +7,7 @@ import pytest
 from skep import Broker
 from skep.http.auth.principal import Permission
 from skep.testing.clock import ManualClock
-from skep.wire.stats.status_queue import to_words
+from skep.wire.stats.status_queue import to_duration_text
 from tests.support.http.json_client import Client, at, somebody
 
 STATUS = "/api/v1/status"
@@ -274,4 +274,4 @@ async def test_a_refresh_needs_no_body_and_finds_what_is_there(client: Client) -
     [(0.4, "0s"), (59, "59s"), (60, "1m"), (3725, "1h 2m"), (90_061, "1d 1h")],
 )
 def test_a_stretch_of_time_in_words(seconds: float, words: str) -> None:
-    assert to_words(seconds) == words
+    assert to_duration_text(seconds) == words

@@ -171,5 +171,8 @@ def test_a_server_whose_store_cannot_resume_exits_and_says_why(
         found = consumer.pop_all()
 
     assert code == 3
-    assert "server stops: the store stopped after a failed write" in capfd.readouterr().err
+    assert (
+        "stopping because the store failed: error=the store stopped after a failed write"
+        in capfd.readouterr().err
+    )
     assert [n for n in found if n not in producer.unknown] == producer.stored

@@ -1,1 +1,1 @@
-"""The door: HTTP in Queen's words."""
+"""The HTTP server: Queen's API and Skep's additions to it."""

@@ -1,4 +1,4 @@
-"""The door as an ASGI application: find the route, ask who it is, decode, handle, answer.
+"""The ASGI application: finds the route, authenticates, decodes, handles, responds.
 
 Plain ASGI: on this path a framework costs as much as the queue itself (docs/adr/0009).
 """
@@ -42,7 +42,7 @@ _SAFE: Headers = [
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
 ]
-"""What every response says to browsers and caches."""
+"""Headers of every response, for browsers and caches."""
 _HEAD = b"".join(b"%b: %b\r\n" % each for each in _SAFE) + b"content-type: %b\r\n"
 _HEAD_WITH_LENGTH = _HEAD + b"content-length: %d\r\n"
 _UNIQUE = frozenset(
@@ -57,8 +57,8 @@ _UNIQUE = frozenset(
         b"x-api-key",
     }
 )
-"""Headers that decide who asks, which page it is, and where a request ends: of two, each reader
-may take another."""
+"""Headers that decide the caller, the page and the end of a request. With two of one name, two
+readers could each use another one."""
 
 
 class App:
@@ -84,27 +84,28 @@ class App:
             await send({"type": "websocket.close", "code": 1003})
             return
         if scope["type"] != "http":
-            raise RuntimeError(f"the door does not speak {scope['type']}")
+            raise RuntimeError(f"unsupported ASGI scope: {scope['type']}")
         headers: _Headers = dict(scope["headers"])
         origin = headers.get(b"origin", b"")
-        place = "unknown"
+        route_path = "unknown"
         try:
             _check_headers(scope, headers)
             self._origins.check(headers)
             route, values = self._find(scope)
-            place = route.path
+            route_path = route.path
             response = await self._handle(route, values, scope, headers, receive)
         except SkepError as error:
             if isinstance(error, QuotaExceeded | RateLimited):
-                self.server_info.refused[error.quota] += 1
+                self.server_info.quota_rejections[error.quota] += 1
             response = to_response(error)
-        except _EarlyResponse as elsewhere:
-            response = elsewhere.response
+        except _EarlyResponse as early:
+            response = early.response
         except Exception:
-            _log.exception("%s %s failed", scope["method"], place)
-            response = HttpResponse({"error": "the server has failed; its log says why"}, 500)
-        self.server_info.responses[scope["method"], place, response.status] += 1
-        # It leads back to the scope: left in it, every request would wait for the collector.
+            _log.exception("request failed: method=%s route=%s", scope["method"], route_path)
+            response = HttpResponse({"error": "internal server error; see the server's log"}, 500)
+        self.server_info.responses[scope["method"], route_path, response.status] += 1
+        # The extension refers back to the scope: left there, every request would wait for the
+        # collector.
         whole = scope.pop("extensions", {}).get(WHOLE_RESPONSE)
         if isinstance(response.content, AsyncGenerator):
             await self._stream(response, response.content, origin, receive, send)
@@ -112,15 +113,13 @@ class App:
             await self._respond(whole, response, origin, send)
 
     def _find(self, scope: Scope) -> tuple[Route, tuple[str, ...]]:
-        found = self._router.find(scope["raw_path"])
-        if found is None:
-            raise _EarlyResponse(
-                HttpResponse({"error": "there is nothing at this path; see /docs"}, 404)
-            )
-        by_method, values = found
+        matched = self._router.find(scope["raw_path"])
+        if matched is None:
+            raise _EarlyResponse(HttpResponse({"error": "no such path; see /docs"}, 404))
+        by_method, values = matched
         method = scope["method"]
         route = by_method.get("GET" if method == "HEAD" else method)
-        # A pop takes messages: a HEAD would throw them away.
+        # A pop leases messages: a HEAD request would lose them.
         if route is None or (method == "HEAD" and route.needs is Permission.POP):
             raise _EarlyResponse(_method_not_allowed(method, by_method))
         return route, values
@@ -148,33 +147,33 @@ class App:
         )
         if route.query is not None:
             request.query = decode_query(route.query, scope["query_string"])
-        most = self._limits.body_bytes
+        limit = self._limits.body_bytes
         if route.body is not None:
-            body = await self._read(headers, receive, min(route.body_bytes, most))
+            body = await self._read(headers, receive, min(route.body_bytes, limit))
             if is_large(body):
                 request.body = await decode_large(route.body, body)
             else:
                 request.body = decode_body(route.body, body)
         elif route.takes is not None:
-            request.body = await self._read(headers, receive, most)
+            request.body = await self._read(headers, receive, limit)
         try:
             return await _handle(route, request)
         except Invalid as error:
             raise as_sent(error, route, request.origins()) from None
 
     def _limit(self, principal: Principal) -> None:
-        """Count the request, and let what it creates count against the quota of its principal."""
+        """Apply the rate limit, and count what the request creates against the caller's quota."""
         if principal.quota and principal.quota.requests:
             self._rates.take(principal.id, principal.quota.requests)
         quota.principal.set(principal)
 
-    async def _read(self, headers: _Headers, receive: Receive, most: int) -> bytes:
-        """The whole body, if it is not too large. How long it may take, the server decides."""
+    async def _read(self, headers: _Headers, receive: Receive, limit: int) -> bytes:
+        """The whole body; raises ``TooLarge`` beyond ``limit`` bytes."""
         if headers.get(b"content-encoding", b"identity") not in (b"", b"identity"):
-            raise Invalid("Content-Encoding", "must not be used")
+            raise Invalid("Content-Encoding", "is not supported")
         length = headers.get(b"content-length", b"")
-        if length.isdigit() and int(length[:20]) > most:
-            raise TooLarge("body", f"is larger than {most} bytes")
+        if length.isdigit() and int(length[:20]) > limit:
+            raise TooLarge("body", f"is larger than {limit} bytes")
         parts, size, more = [], 0, True
         while more:
             event = await receive()
@@ -182,8 +181,8 @@ class App:
                 raise Invalid("body", "ended before it was complete")
             parts.append(event["body"])
             size += len(parts[-1])
-            if size > most:
-                raise TooLarge("body", f"is larger than {most} bytes")
+            if size > limit:
+                raise TooLarge("body", f"is larger than {limit} bytes")
             more = event.get("more_body", False)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -195,20 +194,20 @@ class App:
         receive: Receive,
         send: Send,
     ) -> None:
-        """Send an answer piece by piece, as fast as the client takes it and as long as it does."""
+        """Send a response in pieces, as fast as the client reads it, until it disconnects."""
         headers = [(b"content-type", response.media_type), *_SAFE]
         if origin:
             headers += self._origins.headers(origin)
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
-        gone = asyncio.ensure_future(receive())
+        disconnected = asyncio.ensure_future(receive())
         try:
             async for piece in pieces:
-                if gone.done():
+                if disconnected.done():
                     return
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
         finally:
-            gone.cancel()
+            disconnected.cancel()
             await pieces.aclose()
 
     async def _respond(
@@ -239,7 +238,7 @@ async def _handle(route: Route, request: HttpRequest) -> HttpResponse:
 
 
 class _EarlyResponse(Exception):
-    """The request reaches no route, and this is the answer."""
+    """A request without a route, and the response to it."""
 
     def __init__(self, response: HttpResponse) -> None:
         self.response = response
@@ -250,7 +249,7 @@ def _method_not_allowed(method: str, by_method: dict[str, Route]) -> HttpRespons
     if method == "OPTIONS":
         return HttpResponse(status=204, headers=((b"allow", allowed),))
     return HttpResponse(
-        {"error": f"{method} is not possible here, but {allowed.decode()} is"},
+        {"error": f"method {method} not allowed; allowed: {allowed.decode()}"},
         405,
         headers=((b"allow", allowed),),
     )
@@ -263,15 +262,15 @@ def _encoded(content: object) -> bytes:
 
 
 def _check_headers(scope: Scope, headers: _Headers) -> None:
-    """Reject what two readers of a request could understand differently."""
+    """Reject requests that two readers could interpret differently."""
     if len(headers) == len(scope["headers"]) and b"host" in headers:
         return
     names = [name for name, _ in scope["headers"] if name in _UNIQUE]
     for name in names:
         if names.count(name) > 1:
-            raise _ambiguous(f"{name.decode().title()} is there twice")
+            raise _ambiguous(f"duplicate header: {name.decode().title()}")
     if b"host" not in headers and scope["http_version"] == "1.1":
-        raise _ambiguous("HTTP/1.1 needs a Host header")
+        raise _ambiguous("HTTP/1.1 requires a Host header")
 
 
 def _ambiguous(reason: str) -> _EarlyResponse:

@@ -1,4 +1,4 @@
-"""Memory for request bodies that have not arrived completely, shared by all connections."""
+"""Memory for incomplete request bodies, shared by all connections."""
 
 
 class BodyBudget:
@@ -7,7 +7,7 @@ class BodyBudget:
         self.used = 0
 
     def add(self, size: int) -> bool:
-        """Count bytes; False if there are now more than allowed."""
+        """Count bytes; False if the limit is exceeded."""
         self.used += size
         return self.used <= self._limit
 

@@ -1,4 +1,4 @@
-"""Bodies and queries: decoded and validated in one pass, with errors that name the field."""
+"""Decodes and validates bodies and queries in one pass; errors name the field."""
 
 import re
 from functools import lru_cache
@@ -9,8 +9,8 @@ import msgspec
 
 from skep.errors import Invalid
 
-MAX_REMEMBERED = 512
-"""Bytes of a path or query that is remembered: long ones would fill the memory."""
+MAX_CACHED_BYTES = 512
+"""Maximum bytes of a path or query that is cached."""
 _MISSING = re.compile(r"Object missing required field `(.+?)`")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.+?)`")
 _PLACE = re.compile(r" - at `(?:key in )?\$?\.?(.*?)`$")
@@ -22,13 +22,13 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 
 def decode_body(kind: Any, body: bytes) -> Any:
-    """A body as what the route takes; no body at all is an empty one."""
+    """A body as the route's type; an absent body is an empty object."""
     check_utf8(body)
     return decode_json(kind, body or b"{}")
 
 
 def decode_json(kind: Any, text: bytes | memoryview) -> Any:
-    """JSON as a kind; raises ``Invalid`` with the field that is wrong."""
+    """JSON as a type; raises ``Invalid`` with the name of the wrong field."""
     try:
         return _decoder(kind).decode(text)
     except msgspec.ValidationError as error:
@@ -40,11 +40,11 @@ def decode_json(kind: Any, text: bytes | memoryview) -> Any:
 
 
 def decode_query(kind: Any, query: bytes) -> Any:
-    """A query as what the route takes. Empty and unknown parameters are ignored.
+    """A query as the route's type. Empty and unknown parameters are ignored.
 
-    Consumers send the same one again and again, so the last few thousand are remembered.
+    Consumers send the same query many times, so the last few thousand are cached.
     """
-    return _known_query(kind, query) if len(query) <= MAX_REMEMBERED else _query(kind, query)
+    return _cached_query(kind, query) if len(query) <= MAX_CACHED_BYTES else _query(kind, query)
 
 
 def _query(kind: Any, query: bytes) -> Any:
@@ -58,7 +58,7 @@ def _query(kind: Any, query: bytes) -> Any:
         raise _invalid(str(error), "query") from None
 
 
-_known_query = lru_cache(maxsize=4096)(_query)
+_cached_query = lru_cache(maxsize=4096)(_query)
 
 
 def check_utf8(body: bytes) -> None:
@@ -71,9 +71,9 @@ def check_utf8(body: bytes) -> None:
 
 
 def _invalid(text: str, where: str) -> Invalid:
-    place = _PLACE.search(text)
-    path = place[1] if place else ""
-    reason = text[: place.start()] if place else text
+    location = _PLACE.search(text)
+    path = location[1] if location else ""
+    reason = text[: location.start()] if location else text
     missing = _MISSING.match(reason)
     if missing:
         return Invalid(f"{path}.{missing[1]}".lstrip("."), "is required")

@@ -35,19 +35,20 @@ FIRST = """\
 curl localhost:6632/api/v1/push -d '{"items": [{"queue": "orders", "payload": {"n": 1}}]}'
 curl 'localhost:6632/api/v1/pop/queue/orders?consumerGroup=billing&batch=10&wait=true'
 curl localhost:6632/api/v1/lease/LEASE-ID/settle -d '{"status": "completed"}'  # with its leaseId"""
-"""What to type first, for a server where it is unless told otherwise."""
+"""Example commands for a server with default settings."""
 
 
 def documentation(spec: dict[str, Any]) -> str:
-    """A page that shows every operation of an OpenAPI document."""
+    """An HTML page with every operation of an OpenAPI document."""
     by_tag: dict[str, list[str]] = {}
     for path, methods in spec["paths"].items():
         for method, operation in methods.items():
-            some = by_tag.setdefault(operation["tags"][0], [])
-            some.append(_operation(spec, path, method.upper(), operation))
+            operations = by_tag.setdefault(operation["tags"][0], [])
+            operations.append(_operation(spec, path, method.upper(), operation))
     links = " ".join(f'<a href="#{escape(tag)}">{_title(tag)}</a>' for tag in by_tag)
     sections = "".join(
-        f'<h2 id="{escape(tag)}">{_title(tag)}</h2>{"".join(some)}' for tag, some in by_tag.items()
+        f'<h2 id="{escape(tag)}">{_title(tag)}</h2>{"".join(operations)}'
+        for tag, operations in by_tag.items()
     )
     return (
         "<!doctype html><html lang=en><meta charset=utf-8>"
@@ -90,7 +91,7 @@ def _body(spec: dict[str, Any], operation: dict[str, Any]) -> str:
 def _response(spec: dict[str, Any], operation: dict[str, Any]) -> str:
     status = min(operation["responses"])
     content = operation["responses"][status].get("content", {})
-    return "".join(_fields(spec, f"Answer {status}", each["schema"]) for each in content.values())
+    return "".join(_fields(spec, f"Response {status}", each["schema"]) for each in content.values())
 
 
 def _fields(spec: dict[str, Any], title: str, schema: dict[str, Any]) -> str:
@@ -98,15 +99,16 @@ def _fields(spec: dict[str, Any], title: str, schema: dict[str, Any]) -> str:
         return _fields(spec, f"{title}: a list of", schema["items"])
     if "anyOf" in schema:
         return "".join(_fields(spec, title, each) for each in schema["anyOf"])
-    found = _resolve(spec, schema)
-    required = found.get("required", ())
+    schema = _resolve(spec, schema)
+    required = schema.get("required", ())
     rows = [
-        _row(name, kind, name in required, "") for name, kind in found.get("properties", {}).items()
+        _row(name, kind, name in required, "")
+        for name, kind in schema.get("properties", {}).items()
     ]
-    words = found.get("description", "").split("\n\n")[0]
+    words = schema.get("description", "").split("\n\n")[0]
     parts = "".join(
         _fields(spec, f"{title} · {name}", part)
-        for name, kind in found.get("properties", {}).items()
+        for name, kind in schema.get("properties", {}).items()
         for part in _parts(kind)
     )
     return _table(title, rows, words) + parts

@@ -1,8 +1,7 @@
-"""Large bodies, decoded element by element, so that other requests run in between.
+"""Decodes large bodies element by element, so that other requests run in between.
 
-A decoder takes as long as the body is large, and nothing else runs meanwhile. So the lists of a
-large body are taken as the JSON they are at first, and their elements are decoded one by one: not
-more of them than the list may have.
+Decoding blocks the event loop for as long as it takes. So the lists of a large body are first kept
+as JSON, and their elements are decoded one by one, up to the maximum length of the list.
 """
 
 import re
@@ -21,24 +20,24 @@ from skep.http.codec import check_utf8, decode_json
 
 LARGE_BYTES = 256 << 10
 FEW_COMMAS = 100_000
-"""So many commas are too few to separate more elements than can be decoded at once."""
+"""With fewer commas than this, a body can be decoded at once."""
 _skip = msgspec.json.Decoder(msgspec.Raw).decode
 _END = re.compile(r"trailing characters \(byte (\d+)\)")
 
 
 class _List(NamedTuple):
-    """A list in a body: its field, what its elements are, and how many it may have."""
+    """A list in a body: its field, the type of its elements, and its maximum length."""
 
     name: str
     key: str
     element: Any
-    most: int
+    max_length: int
     whole: Any
     make: type[list[Any]] | type[tuple[Any, ...]]
 
 
 class _Outline(NamedTuple):
-    """A struct whose lists are left as JSON, and the struct that it stands for."""
+    """A struct whose lists are kept as JSON, and the struct that it stands for."""
 
     outline: type[msgspec.Struct]
     struct: type[msgspec.Struct]
@@ -46,12 +45,12 @@ class _Outline(NamedTuple):
 
 
 def is_large(body: bytes) -> bool:
-    """Whether decoding it at once would take long."""
+    """Whether decoding it at once would block the event loop for long."""
     return len(body) > LARGE_BYTES and body.count(b",") > FEW_COMMAS
 
 
 async def decode_large(kind: Any, body: bytes) -> Any:
-    """A large body as what the route takes."""
+    """A large body as the route's type."""
     check_utf8(body)
     return await _decode(kind, body, ())
 
@@ -72,14 +71,14 @@ async def _decode(kind: Any, text: bytes | memoryview, where: FieldPath) -> Any:
 async def _decode_list(kind: _List, json: Any, parents: FieldPath) -> Any:
     where = (*parents, kind.key)
     if not isinstance(json, msgspec.Raw):
-        return json  # it was left out, and has its default
+        return json  # absent: it has its default
     text = memoryview(json)
     if text[0] != ord("["):
         return _decode_here(kind.whole, text, where)
     decoded: list[Any] = []
     async for element in yielding(_elements(text)):
-        if len(decoded) == kind.most:
-            raise Invalid("", f"expected `array` of length <= {kind.most}").at(where)
+        if len(decoded) == kind.max_length:
+            raise Invalid("", f"expected `array` of length <= {kind.max_length}").at(where)
         decoded.append(await _decode(kind.element, element, (*where, len(decoded))))
     return kind.make(decoded)
 
@@ -87,18 +86,18 @@ async def _decode_list(kind: _List, json: Any, parents: FieldPath) -> Any:
 def _elements(array: memoryview) -> Iterator[memoryview]:
     """The JSON of each element of a valid array.
 
-    A decoder that is given all the rest tells where the first element ends: it complains about
-    what follows.
+    A decoder that is given the rest of the array reports where the first element ends, as trailing
+    characters.
     """
     start = 1
     while True:
         try:
             _skip(array[start:])
         except msgspec.DecodeError as error:
-            found = _END.search(str(error))
-        if found is None:
-            return  # only the bracket that closes the array is left
-        end = start + int(found[1]) - 1
+            first_end = _END.search(str(error))
+        if first_end is None:
+            return  # only the closing bracket is left
+        end = start + int(first_end[1]) - 1
         yield array[start:end]
         if array[end] == ord("]"):
             return
@@ -117,9 +116,9 @@ def _decode_here(kind: Any, text: bytes | memoryview, where: FieldPath) -> Any:
 
 @cache
 def _outlines(kind: Any) -> tuple[_Outline, ...]:
-    """Of a struct or each of several; none if none of them has a list."""
-    found = type_info(kind)
-    kinds = found.types if isinstance(found, UnionType) else (found,)
+    """The outlines of a struct, or of each alternative; empty if none has a list."""
+    info = type_info(kind)
+    kinds = info.types if isinstance(info, UnionType) else (info,)
     outlines = [_outline(each) for each in kinds if isinstance(each, StructType)]
     return tuple(outlines) if any(each.lists for each in outlines) else ()
 
@@ -150,7 +149,7 @@ def _lists(kind: StructType) -> Iterator[_List]:
 
 
 def _element(annotation: Any) -> Any:
-    """The elements of the list in an annotation, with their limits; None if it has no list."""
+    """The element type of the list in an annotation; None if it has no list."""
     parts = get_args(annotation)
     if get_origin(annotation) in (list, tuple):
         return parts[0]

@@ -1,4 +1,4 @@
-"""The routes as an OpenAPI document, made from the bodies that they really use."""
+"""The OpenAPI document, generated from the routes and the types of their bodies."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -11,20 +11,20 @@ from skep.wire import paths
 
 _REF = "#/components/schemas/{name}"
 _STATUSES = {
-    "400": "The request can never succeed as written; `field` says where it is wrong.",
-    "401": "There is no valid token or key.",
-    "403": "The token or key does not allow this.",
-    "404": "What is named does not exist.",
-    "409": "The state of the broker forbids it now; nothing was written.",
+    "400": "The request can never succeed as written; `field` names the wrong part.",
+    "401": "Missing or invalid token or API key.",
+    "403": "The token or API key does not grant this.",
+    "404": "Something that the request names does not exist.",
+    "409": "Rejected because of the current state; nothing was written.",
     "413": "The body is too large.",
-    "429": "The queue is full, or the store is behind; nothing was written, try again later.",
-    "503": "The server cannot serve now; nothing was written.",
-    "504": "It may have been written: repeat only with the same ids.",
+    "429": "The queue is full, or the server is overloaded; nothing was written. Retry later.",
+    "503": "The server is unavailable; nothing was written.",
+    "504": "The outcome is unknown: retry only with the same ids.",
 }
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """Why it did not work. More fields depend on ``type``."""
+    """Why the request failed. Further fields depend on ``type``."""
 
     error: str
     type: str | None = None
@@ -47,7 +47,7 @@ def document(routes: Sequence[Route], *, version: str) -> dict[str, Any]:
         "info": {
             "title": "Skep",
             "version": version,
-            "description": "A partitioned message queue that you can trust.",
+            "description": "A partitioned message queue.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
@@ -62,13 +62,13 @@ def document(routes: Sequence[Route], *, version: str) -> dict[str, Any]:
 
 
 def _kinds(routes: Iterable[Route]) -> list[Any]:
-    found = {
+    by_key = {
         _key(kind): kind
         for route in routes
         for kind in (route.body, *_alternatives(route))
         if kind is not None
     }
-    return list(found.values())
+    return list(by_key.values())
 
 
 def _alternatives(route: Route) -> tuple[Any, ...]:
@@ -107,7 +107,7 @@ def _responses(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
         done["content"] = {route.media_type: {"schema": schema}}
     responses = {str(route.status): done}
     if route.may_be_empty:
-        responses["204"] = {"description": "There is nothing."}
+        responses["204"] = {"description": "No content."}
     problem = {"application/json": {"schema": schemas[_key(Problem)]}}
     responses |= {
         status: {"description": words, "content": problem} for status, words in _STATUSES.items()

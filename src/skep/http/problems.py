@@ -1,4 +1,4 @@
-"""Errors as answers: which status, and what else a client needs to know."""
+"""Errors as HTTP responses: the status, and the headers that clients need."""
 
 import math
 
@@ -23,7 +23,7 @@ STATUS: dict[type[errors.SkepError], int] = {
     errors.SkepError: 500,
 }
 RETRY_AFTER = 1.0
-"""Seconds after which it makes sense to try again, where nobody knows better."""
+"""Default for ``Retry-After``, in seconds."""
 
 
 def status_of(error: errors.SkepError) -> int:

@@ -1,4 +1,4 @@
-"""What Prometheus scrapes: numbers gathered when it asks, and kept nowhere else."""
+"""Metrics for Prometheus, gathered for each scrape."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -19,15 +19,15 @@ CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
 _COUNTED = (
     ("pushed", "Messages pushed."),
-    ("popped", "Messages delivered, each time they were."),
+    ("popped", "Messages delivered, counting redeliveries."),
     ("acked", "Messages acknowledged."),
-    ("failed", "Messages that failed and will be delivered again."),
-    ("dead_letters", "Messages given up."),
+    ("failed", "Messages that failed and will be redelivered."),
+    ("dead_letters", "Messages that became dead letters."),
 )
 
 
-class _Gathered(Collector):
-    """Metrics that are there already."""
+class _StaticCollector(Collector):
+    """Metrics that were gathered before."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self._metrics = metrics
@@ -37,23 +37,25 @@ class _Gathered(Collector):
 
 
 def expose(metrics: Sequence[Metric]) -> bytes:
-    """Metrics, and what the process takes of its machine, as text."""
+    """Metrics, and those of the process, in the text format."""
     registry = CollectorRegistry()
-    registry.register(_Gathered(metrics))
+    registry.register(_StaticCollector(metrics))
     ProcessCollector(registry=registry)
     return generate_latest(registry)
 
 
-def of_server(request: HttpRequest, worker: WorkerStats, *, healthy: bool) -> list[Metric]:
-    """What may be told to everybody: no name of a queue is in it."""
-    up = GaugeMetricFamily("skep_up", "Whether the store takes writes.", value=float(healthy))
+def server_metrics(request: HttpRequest, worker: WorkerStats, *, healthy: bool) -> list[Metric]:
+    """Metrics that need no permission: they contain no queue names."""
+    up = GaugeMetricFamily("skep_up", "Whether the store accepts writes.", value=float(healthy))
     info = GaugeMetricFamily("skep_info", "The server.", labels=("version", "worker_id"))
     info.add_metric((worker.version, worker.worker_id), 1)
     uptime = GaugeMetricFamily(
-        "skep_uptime_seconds", "Since the server was started.", value=worker.uptime_seconds
+        "skep_uptime_seconds", "Seconds since the server started.", value=worker.uptime_seconds
     )
     responses = CounterMetricFamily(
-        "skep_http_requests", "Requests answered.", labels=("method", "route", "status")
+        "skep_http_requests",
+        "HTTP requests.",
+        labels=("method", "route", "status"),
     )
     for (method, route, status), count in sorted(request.server_info.responses.items()):
         responses.add_metric((method, route, str(status)), count)
@@ -69,64 +71,64 @@ def of_server(request: HttpRequest, worker: WorkerStats, *, healthy: bool) -> li
         info,
         uptime,
         responses,
-        *_of_connections(request),
-        _of_quotas(request),
+        *_connection_metrics(request),
+        _quota_metric(request),
         *store,
         *counted,
     ]
 
 
-def _of_connections(request: HttpRequest) -> list[Metric]:
+def _connection_metrics(request: HttpRequest) -> list[Metric]:
     rejected = CounterMetricFamily(
-        "skep_http_rejected", "Connections closed early.", labels=("reason",)
+        "skep_http_rejected", "Connections closed early, by reason.", labels=("reason",)
     )
     for reason, count in sorted(request.server_info.rejections.counts.items()):
         rejected.add_metric((reason,), count)
     unfinished = GaugeMetricFamily(
         "skep_http_unfinished_body_bytes",
-        "Bytes of request bodies that have not arrived completely.",
+        "Bytes of incomplete request bodies.",
         value=request.server_info.bodies.used,
     )
     return [rejected, unfinished]
 
 
-def _of_quotas(request: HttpRequest) -> Metric:
+def _quota_metric(request: HttpRequest) -> Metric:
     refused = CounterMetricFamily(
-        "skep_quota_refused", "Requests refused because of a quota.", labels=("quota",)
+        "skep_quota_refused", "Requests rejected because of a quota.", labels=("quota",)
     )
     for name in Quota.__struct_fields__:
-        refused.add_metric((name,), request.server_info.refused[name])
+        refused.add_metric((name,), request.server_info.quota_rejections[name])
     return refused
 
 
-def of_queues(summaries: Sequence[QueueSummary], tallies: dict[str, Tally]) -> list[Metric]:
-    """Each queue in numbers."""
+def queue_metrics(summaries: Sequence[QueueSummary], tallies: dict[str, Tally]) -> list[Metric]:
+    """Metrics by queue."""
     gauges = [
         _gauge("partitions", "Partitions of a queue.", summaries, lambda each: each.partitions),
-        _gauge("messages", "Messages kept.", summaries, lambda each: each.counts.total),
-        _gauge("pending", "Messages nobody holds.", summaries, lambda each: each.counts.pending),
-        _gauge("processing", "Messages held.", summaries, lambda each: each.counts.processing),
-        _gauge(
-            "dead_letters", "Dead letters kept.", summaries, lambda each: each.counts.dead_letters
-        ),
+        _gauge("messages", "Messages in the log.", summaries, lambda each: each.counts.total),
+        _gauge("pending", "Messages waiting.", summaries, lambda each: each.counts.pending),
+        _gauge("processing", "Messages in flight.", summaries, lambda each: each.counts.processing),
+        _gauge("dead_letters", "Dead letters.", summaries, lambda each: each.counts.dead_letters),
     ]
     counters = [_by_queue(tallies, name, about) for name, about in _COUNTED]
     return [*gauges, *counters]
 
 
-def of_groups(lags: Sequence[GroupLag], now: datetime) -> list[Metric]:
-    """How far each group is behind."""
+def group_metrics(lags: Sequence[GroupLag], now: datetime) -> list[Metric]:
+    """Metrics by group."""
     labels = ("queue", "group")
-    backlog = GaugeMetricFamily("skep_group_backlog", "Messages not done.", labels=labels)
+    backlog = GaugeMetricFamily("skep_group_backlog", "Messages not completed.", labels=labels)
     age = GaugeMetricFamily(
-        "skep_group_lag_seconds", "Age of the oldest message not done.", labels=labels
+        "skep_group_lag_seconds",
+        "Age of the oldest message not completed.",
+        labels=labels,
     )
-    members = GaugeMetricFamily("skep_group_members", "Consumers with a lease.", labels=labels)
+    members = GaugeMetricFamily("skep_group_members", "Consumers that hold a lease.", labels=labels)
     for lag in lags:
-        place = lag.queue, lag.group
-        backlog.add_metric(place, lag.backlog)
-        age.add_metric(place, seconds_since(lag.oldest_at, now))
-        members.add_metric(place, lag.members)
+        labels_of_lag = lag.queue, lag.group
+        backlog.add_metric(labels_of_lag, lag.backlog)
+        age.add_metric(labels_of_lag, seconds_since(lag.oldest_at, now))
+        members.add_metric(labels_of_lag, lag.members)
     return [backlog, age, members]
 
 

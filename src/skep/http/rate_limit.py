@@ -1,4 +1,4 @@
-"""How often principals may ask: a token bucket for each."""
+"""Request rate of each principal: a token bucket."""
 
 from collections.abc import Callable
 from time import monotonic
@@ -6,13 +6,13 @@ from time import monotonic
 from skep.errors import RateLimited
 
 MAX_BUCKETS = 10_000
-"""Principals that are remembered; the one that has been known longest is forgotten first."""
+"""Principals in memory; the oldest entry is dropped first."""
 BURST_SECONDS = 1.0
-"""What was not used within this time may be used at once."""
+"""Requests not made within this time may be made at once."""
 
 
 class RateLimit:
-    """A bucket is one number: when it will be full again, if nobody takes from it."""
+    """A bucket is one number: the time when it will be full again."""
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
         self._now = now
@@ -22,7 +22,7 @@ class RateLimit:
         return len(self._full_at)
 
     def take(self, principal: str | None, rate: int) -> None:
-        """Raise ``RateLimited`` if the principal has asked more than ``rate`` times a second."""
+        """Raise ``RateLimited`` if the principal sends more than ``rate`` requests a second."""
         now = self._now()
         full_at = self._full_at.get(principal)
         if full_at is None:

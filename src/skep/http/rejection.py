@@ -1,4 +1,4 @@
-"""Requests that are rejected before a route sees them, and how they are logged."""
+"""Requests that are rejected before routing, and how they are logged."""
 
 import logging
 from collections import Counter
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 _log = logging.getLogger("skep.http")
 REPORT_SECONDS = 10
-"""Bad requests are logged as one line per interval, however many there are."""
+"""Rejections are logged as one line per interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +35,21 @@ class Rejected(Exception):
         self.rejection = rejection
 
 
-INVALID = Rejection("400 Bad Request", "this is not a valid HTTP request")
+INVALID = Rejection("400 Bad Request", "invalid HTTP request")
 CONNECT = Rejection("400 Bad Request", "CONNECT is not supported")
-PIPELINED = Rejection("400 Bad Request", "too many requests before the first was answered")
+PIPELINED = Rejection("400 Bad Request", "too many pipelined requests")
 SMALL_CHUNKS = Rejection("400 Bad Request", "too many small chunks in a request body")
-TOO_LATE = Rejection("408 Request Timeout", "the request took too long to arrive")
+RECEIVE_TIMEOUT = Rejection("408 Request Timeout", "timeout while receiving the request")
 HEADERS_TOO_LARGE = Rejection(
-    "431 Request Header Fields Too Large", "the headers or trailers are too large"
+    "431 Request Header Fields Too Large", "headers or trailers too large"
 )
 CONNECTIONS = Rejection(
     "503 Service Unavailable", "too many connections", headers="retry-after: 1\r\n"
 )
-UNFINISHED = Rejection(
-    "503 Service Unavailable", "too many unfinished request bodies", headers="retry-after: 1\r\n"
+INCOMPLETE_BODIES = Rejection(
+    "503 Service Unavailable", "too many incomplete request bodies", headers="retry-after: 1\r\n"
 )
-UNREAD = "response not read"
+NOT_READ = "response not read"
 
 
 class RejectionLog:
@@ -63,9 +63,9 @@ class RejectionLog:
         self.counts[reason] += 1
 
     def report(self) -> None:
-        """Log what was counted since the last report."""
+        """Log the rejections since the last report."""
         new = self.counts - self._reported
         if new:
-            counts = ", ".join(f"{count} x {reason!r}" for reason, count in new.items())
+            counts = ", ".join(f"{reason!r}={count}" for reason, count in new.items())
             self._reported = self.counts.copy()
             _log.warning("connections closed early: %s", counts)

@@ -1,4 +1,4 @@
-"""One request as a handler sees it, and what it answers."""
+"""A request as its handler gets it, and the response."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
@@ -20,13 +20,13 @@ Send: TypeAlias = Callable[[Event], Awaitable[None]]
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 JSON = b"application/json"
-WHOLE_RESPONSE = "skep.answer"
-"""The scope's extension for a whole answer at once, if the server has it: its ``send`` takes the
-status, the encoded headers and the body, and says whether it sent them."""
+WHOLE_RESPONSE = "skep.response"
+"""The scope's extension that sends a whole response at once, if the server has it: ``send`` takes
+the status, the encoded headers and the body, and returns whether it sent them."""
 
 
 class HttpRequest(msgspec.Struct):
-    """A request whose route is known. ``query`` and ``body`` are what the route declares."""
+    """A request with its route. ``query`` and ``body`` have the types that the route declares."""
 
     broker: Broker
     principal: Principal
@@ -41,7 +41,7 @@ class HttpRequest(msgspec.Struct):
     """Where the arguments of the core came from; called if the core raises ``Invalid``."""
 
     def holds(self, lease_id: LeaseId) -> bool:
-        """Whether a lease, if it is still held, was taken by who asks."""
+        """Whether a lease, if it is still held, was taken by this caller."""
         holder = self.principal.holder
         return holder is None or is_bound(lease_id, holder)
 
@@ -49,14 +49,14 @@ class HttpRequest(msgspec.Struct):
         return permission in self.principal.permissions
 
     async def authorize(self) -> None:
-        """Raise if the caller's token or key has expired, was revoked or changed meanwhile."""
+        """Raise if the caller's credential has expired, was revoked or changed meanwhile."""
         if await self.authenticate() != self.principal:
-            raise Unauthenticated("the rights of this token or key have changed; ask again")
+            raise Unauthenticated("the permissions of this credential have changed; retry")
 
 
 class HttpResponse(msgspec.Struct, frozen=True):
-    """``content`` becomes JSON, unless it is bytes already. None is no body at all, and what can
-    be iterated over is sent piece by piece."""
+    """``content`` becomes JSON unless it is bytes. None means no body; an asynchronous generator is
+    sent in pieces."""
 
     content: Any = None
     status: int = 200

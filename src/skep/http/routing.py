@@ -1,4 +1,4 @@
-"""Routes, and finding the one that a request means."""
+"""Routes, and the router that finds them."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from urllib.parse import unquote_to_bytes
 
 from skep.errors import Forbidden, Invalid
 from skep.http.auth.principal import Permission
-from skep.http.codec import MAX_REMEMBERED
+from skep.http.codec import MAX_CACHED_BYTES
 from skep.http.limits import MB
 from skep.http.request import HttpRequest, HttpResponse
 
@@ -17,13 +17,13 @@ Queues: TypeAlias = Callable[[HttpRequest], Iterable[str] | Awaitable[Iterable[s
 
 
 def no_queue(request: HttpRequest) -> Iterable[str]:
-    """For a route that is about no queue in particular, and shows only what the caller may see."""
+    """For a route that names no queue and shows only queues that the caller may see."""
     return ()
 
 
 def every_queue(request: HttpRequest) -> Iterable[str]:
-    """For a route that touches queues which nobody names: not for who is for some only."""
-    raise Forbidden("this touches every queue, and you are for some of them only")
+    """For a route that affects every queue: rejects callers that are restricted to some."""
+    raise Forbidden("this affects every queue, and you may access only some of them")
 
 
 def named_queue(request: HttpRequest) -> Iterable[str]:
@@ -33,31 +33,31 @@ def named_queue(request: HttpRequest) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One thing that the door can do, and all that must be known of it before it is done."""
+    """A method and path, its handler, and what the server checks and documents."""
 
     method: str
     path: str
     handler: Handler
     needs: Permission
     queues: Queues
-    """The queues that a call is about: the caller must be allowed each of them."""
+    """The queues that a request names: the caller must have access to each of them."""
     summary: str
     """One sentence for the documentation."""
     body: Any = None
     body_bytes: int = MB
-    """How large a body may be, if the server has no lower limit. A body with lists of structures
-    may be as large as it gets, because these are decoded one by one."""
+    """Maximum size of the body, unless the server's limit is lower. A body with lists of structures
+    needs no limit, because these are decoded one by one."""
     takes: str | None = None
-    """The media type of a body that the handler gets as it is, instead of a decoded one."""
+    """The media type of a body that the handler gets undecoded."""
     query: Any = None
     response: Any = None
-    """What is answered; a tuple of what may be, if it is not always the same."""
+    """The type of the response; a tuple if there are several."""
     status: int = 200
     may_be_empty: bool = False
-    """Whether 204 is an answer too."""
+    """Whether 204 is a possible status."""
     media_type: str = "application/json"
     fields: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """What the core calls otherwise than the body and the query do: its word, and theirs."""
+    """Names of the core that differ from those in the body and the query, and the latter."""
     names: tuple[str, ...] = field(init=False)
     """The parameters in the path, in order."""
 
@@ -67,13 +67,13 @@ class Route:
         self._check()
 
     def _check(self) -> None:
-        """A route that forgot who may use it would be open to all: it does not even exist."""
+        """A route without a permission would be open to every caller: it cannot be constructed."""
         if not isinstance(self.needs, Permission):
-            raise TypeError(f"{self.method} {self.path} does not say what it needs")
+            raise TypeError(f"{self.method} {self.path} must declare a permission")
         if not callable(self.queues):
-            raise TypeError(f"{self.method} {self.path} does not say which queues it is about")
+            raise TypeError(f"{self.method} {self.path} must declare its queues")
         if "queue" in self.names and self.queues is no_queue:
-            raise TypeError(f"{self.method} {self.path} names a queue and says it is about none")
+            raise TypeError(f"{self.method} {self.path} has a queue in its path but declares none")
 
 
 get = partial(Route, method="GET")
@@ -82,19 +82,19 @@ delete = partial(Route, method="DELETE")
 
 
 class Router:
-    """Finds routes by method and path. Segments are compared decoded, so that a name may contain
-    what a path may not; a fixed segment wins over a parameter."""
+    """Finds routes by method and path. Segments are compared decoded, so that names may contain any
+    character; a fixed segment takes precedence over a parameter."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
         self.routes = routes
         self._fixed: dict[bytes, dict[str, Route]] = {}
         self._tree: dict[Any, Any] = {}
-        # Who pops asks for the same path again and again.
+        # Consumers request the same path many times.
         self._found = lru_cache(maxsize=4096)(self._look)
         for route in routes:
             by_method = self._place(route.path)
             if route.method in by_method:
-                raise ValueError(f"{route.method} {route.path} is there twice")
+                raise ValueError(f"duplicate route: {route.method} {route.path}")
             by_method[route.method] = route
 
     def find(self, path: bytes) -> tuple[dict[str, Route], tuple[str, ...]] | None:
@@ -102,7 +102,7 @@ class Router:
         fixed = self._fixed.get(path)
         if fixed is not None:
             return fixed, ()
-        return self._found(path) if len(path) <= MAX_REMEMBERED else self._look(path)
+        return self._found(path) if len(path) <= MAX_CACHED_BYTES else self._look(path)
 
     def _look(self, path: bytes) -> tuple[dict[str, Route], tuple[str, ...]] | None:
         return _search(self._tree, [_decode(part) for part in path.split(b"/")[1:]], ())

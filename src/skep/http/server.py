@@ -1,4 +1,4 @@
-"""Serving the door: uvicorn, with our protocol, and an end that keeps its promises."""
+"""Runs uvicorn with our protocol, and stops it gracefully."""
 
 import asyncio
 import logging
@@ -22,16 +22,17 @@ from skep.http.process.memory_trim import MemoryTrimmer
 from skep.http.rejection import REPORT_SECONDS
 from skep.http.uvicorn_protocol import LimitedProtocol
 
-_log = logging.getLogger("skep.server")
+_log = logging.getLogger("skep.http")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 GRACE_SECONDS = 8
-"""How long requests under way may take after the signal; the rest of ten is for the store."""
+"""Maximum time for requests in progress after the signal; the rest of ten seconds is for the
+store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where to listen. With a certificate, over TLS."""
+    """Where to listen; with a certificate, over TLS."""
 
     host: str = "127.0.0.1"
     port: int = 6632
@@ -46,7 +47,7 @@ class Address:
 
 
 class HttpServer(uvicorn.Server):
-    """Until a signal comes: then long polls are answered and work is finished."""
+    """Serves until a signal arrives: then it returns parked long polls and completes requests."""
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class HttpServer(uvicorn.Server):
         self._memory_trimmer = MemoryTrimmer()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn does it, but a TLS handshake may not take longer than a request."""
+        """Like uvicorn's, but with a time limit for TLS handshakes."""
         loop = asyncio.get_running_loop()
         options: dict[str, Any] = {"backlog": self.config.backlog}
         if self.config.ssl is not None:
@@ -108,7 +109,7 @@ class HttpServer(uvicorn.Server):
                 listening = [loop.create_server(self._connect, host, port, **options)]
             self.servers = [await each for each in listening]
         except OSError as error:
-            _log.error("%s", error)
+            _log.error("cannot listen: error=%s", error)
             sys.exit(STARTUP_FAILURE)
         self.started = True
         if self._started:
@@ -121,13 +122,13 @@ class HttpServer(uvicorn.Server):
 
     @property
     def port(self) -> int:
-        """Where it listens: port 0 leaves the choice to the system."""
+        """The port it listens on; with port 0 the system chooses it."""
         listening: socket.socket = self.servers[0].sockets[0]
         return int(listening.getsockname()[1])
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop at a signal, and live on: uvicorn would die of it before the store is closed."""
+        """Stop at a signal without raising it again: the store must be closed first."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -139,7 +140,7 @@ class HttpServer(uvicorn.Server):
                 signal.signal(number, handler)
 
     async def on_tick(self, counter: int) -> bool:
-        """Ten times a second, from uvicorn."""
+        """Called ten times a second by uvicorn."""
         self._memory_trimmer.observe(len(self.server_state.connections))
         if counter % 10 == 0:
             now = asyncio.get_running_loop().time()
@@ -151,11 +152,11 @@ class HttpServer(uvicorn.Server):
         return await super().on_tick(counter)
 
     def _stop_if_the_store_failed(self) -> None:
-        """What starts it again opens the store again, which is what helps."""
+        """Exit: opening the store again helps, and a supervisor restarts the process."""
         try:
             self._broker.insight.health.check_store()
         except StoreFailed as error:
-            _log.critical("server stops: %s", error)
+            _log.critical("stopping because the store failed: error=%s", error)
             self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -1,7 +1,7 @@
-"""A connection: HTTP/1.1 with limits on sizes and on time.
+"""An HTTP/1.1 connection with limits on sizes and times.
 
-uvicorn lets a request take as long as it likes to arrive and a response as long as it likes to be
-read, keeps trailers, and drops the body of a request with an ``Upgrade`` header.
+uvicorn has no time limit for receiving a request or for reading a response, keeps trailers, and
+drops the body of a request with an ``Upgrade`` header.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ from skep.http.rejection import Rejected, Rejection, RejectionLog
 from skep.http.request import WHOLE_RESPONSE
 
 _LINGER_SECONDS = 1
-_LAST_SECONDS = 0.3
-"""How long a request may have been on its way when the server was told to stop."""
+_LATE_REQUEST_SECONDS = 0.3
+"""Time for requests that were sent before the client saw that the server stops."""
 
 
 class Phase(Enum):
@@ -43,8 +43,8 @@ _HEAD, _BODY, _RESPONSE, _NEXT = Phase
 class LimitedProtocol(HttpToolsProtocol):
     """HTTP/1.1 with limits on headers, bodies and connections, and on the time they take.
 
-    There is no timer per request, which would cost as much as parsing one: ``check`` is called
-    for every connection, once a second.
+    There is no timer per request, which would cost as much as parsing one: ``check`` is called for
+    every connection, once a second.
     """
 
     limits = HttpLimits()
@@ -57,23 +57,23 @@ class LimitedProtocol(HttpToolsProtocol):
         self._since: float | None = None
         """When ``check`` first saw the connection in its phase."""
         self._active: RequestResponseCycle | None = None
-        """The request that is being answered; ``cycle`` is the last one that was parsed."""
+        """The request in progress; ``cycle`` is the last one that was parsed."""
         self._read_bytes = 0
         """The size of the last read."""
         self._unparsed_bytes = 0
-        """What came since headers or a piece of a body were complete."""
+        """Bytes since headers or a piece of a body were complete."""
         self._trailer_bytes = 0
         self._body_bytes = 0
         self._held_bytes = 0
-        """How much of the body counts as unfinished."""
+        """Bytes of the body that count as incomplete."""
         self._chunk_bytes = 0
         self._missing_bytes = 0
-        """By how much the chunks since the last response are smaller than they should be."""
+        """By how many bytes the chunks since the last response are smaller than the minimum."""
         self._unread_bytes = 0
         """The size of the write buffer at ``_unread_since``."""
         self._unread_since: float | None = None
         self._rejection: Rejection | None = None
-        self._leaving = False
+        self._stopping = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -104,7 +104,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._unparsed_bytes > self.limits.header_bytes:
             self._reject(reject.HEADERS_TOO_LARGE)
         elif self._phase is _BODY and not self._hold_body():
-            self._reject(reject.UNFINISHED)
+            self._reject(reject.INCOMPLETE_BODIES)
 
     def _parse_again(self, rest: bytes) -> None:
         """Parse a request with Upgrade as if it had none: the parser skipped its body."""
@@ -154,7 +154,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._unparsed_bytes = self._trailer_bytes = self._body_bytes = 0
         if not self.pipeline:
             self._active = self.cycle
-        if self._leaving:
+        if self._stopping:
             self.cycle.keep_alive = False
         self.scope["extensions"] = {WHOLE_RESPONSE: {"send": partial(self._send_whole, self.cycle)}}
 
@@ -171,9 +171,9 @@ class LimitedProtocol(HttpToolsProtocol):
         cycle.message_event.set()
 
     def on_chunk_complete(self) -> None:
-        """Limit small chunks: each takes as long as a large one, and no other request runs
-        before all chunks of a read are parsed. A large chunk does not make up for later ones.
-        After an early response every chunk counts as small: nothing pauses reading then."""
+        """Limit small chunks: each costs as much as a large one, and all chunks of a read are
+        parsed before any other request runs. A large chunk does not compensate for later ones.
+        After an early response every chunk counts as small, because reading is not paused then."""
         least = self.limits.chunk_bytes
         self._missing_bytes = max(0, self._missing_bytes + least - self._chunk_bytes)
         self._chunk_bytes = 0
@@ -204,7 +204,7 @@ class LimitedProtocol(HttpToolsProtocol):
             raise Rejected(reject.HEADERS_TOO_LARGE)
 
     def _hold_body(self) -> bool:
-        """Count what has come of a body that goes on; False if there is too much of all."""
+        """Count the received part of an incomplete body; False if all bodies exceed the budget."""
         size, self._held_bytes = self._body_bytes - self._held_bytes, self._body_bytes
         return self.budget.add(size)
 
@@ -227,7 +227,7 @@ class LimitedProtocol(HttpToolsProtocol):
         elif self._rejection is not None:
             self._send_rejection(self._rejection)
         elif self._phase is _BODY:
-            # It was answered before all of it was there: what still comes is dropped.
+            # Early response: the rest of the body is discarded.
             self._release_body()
         elif self._phase is _RESPONSE:
             self._phase, self._since = _NEXT, None
@@ -237,9 +237,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self._unread_since = None
 
     def check(self, now: float) -> None:
-        """Close the connection of a client that takes too long to send, or to read."""
+        """Close the connection of a client that is too slow to send or to read."""
         if self._is_unread(now):
-            self.rejections.note(reject.UNREAD)
+            self.rejections.note(reject.NOT_READ)
             self.transport.abort()
         elif self._rejection or self._phase is _RESPONSE or self.flow.read_paused:
             self._since = None
@@ -249,10 +249,10 @@ class LimitedProtocol(HttpToolsProtocol):
             if now - self._since > self.limits.idle_seconds:
                 self.transport.close()
         elif now - self._since > self.limits.receive_seconds:
-            self._reject(reject.TOO_LATE)
+            self._reject(reject.RECEIVE_TIMEOUT)
 
     def _is_unread(self, now: float) -> bool:
-        """Whether the client has not read, for too long, what was sent to it."""
+        """Whether the client has not read the response for too long."""
         unread = self.transport.get_write_buffer_size()
         if not unread:
             self._unread_since = None
@@ -263,16 +263,16 @@ class LimitedProtocol(HttpToolsProtocol):
         return False
 
     def shutdown(self) -> None:
-        """Hang up after the next answer.
+        """Close the connection after the next response.
 
-        Nobody can know what became of a request that finds the line dead, so one that has been
-        sent already is let in.
+        A client cannot know the outcome of a request on a closed connection, so one that is already
+        on its way is still accepted.
         """
-        self._leaving = True
+        self._stopping = True
         if self._is_busy:
             self.cycle.keep_alive = False
         else:
-            self.loop.call_later(_LAST_SECONDS, self._hang_up)
+            self.loop.call_later(_LATE_REQUEST_SECONDS, self._hang_up)
 
     @property
     def _is_busy(self) -> bool:
@@ -286,9 +286,10 @@ class LimitedProtocol(HttpToolsProtocol):
     def _send_whole(
         self, cycle: RequestResponseCycle, status: int, headers: bytes, body: bytes
     ) -> bool:
-        """Send headers and body in one write: two are two packets, and wake the client twice.
+        """Send headers and body in one write: two would be two packets, and wake the client twice.
 
-        False, and nothing, if uvicorn has to do it: the client does not read, or has gone.
+        Returns False without sending if uvicorn has to: the client does not read, or has
+        disconnected.
         """
         if self.flow.write_paused or cycle.disconnected:
             return False
@@ -307,7 +308,7 @@ class LimitedProtocol(HttpToolsProtocol):
         return True
 
     def _reject(self, rejection: Rejection) -> None:
-        """Read no more, and close after the requests that are complete have been answered."""
+        """Stop reading, and close after the complete requests have been answered."""
         self.rejections.note(rejection.reason)
         self._rejection = rejection
         self._release_body()
@@ -319,7 +320,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._send_rejection(rejection)
 
     def _reject_unfinished(self, cycle: RequestResponseCycle, rejection: Rejection) -> None:
-        """Reject a request whose body does not come, unless it already has an answer."""
+        """Reject a request with an incomplete body, unless it already has a response."""
         if cycle.response_complete:
             self._close_after_response()
         elif cycle.response_started:
@@ -342,6 +343,6 @@ class LimitedProtocol(HttpToolsProtocol):
 
 
 def _disconnect(cycle: RequestResponseCycle) -> None:
-    """Tell the application that the client has gone."""
+    """Tell the application that the client has disconnected."""
     cycle.disconnected = True
     cycle.message_event.set()

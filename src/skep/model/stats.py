@@ -1,4 +1,4 @@
-"""Queues and groups in numbers."""
+"""Statistics of queues and groups."""
 
 from datetime import datetime
 from typing import Literal, TypeAlias
@@ -20,24 +20,24 @@ class PartitionStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue in numbers."""
+    """Statistics of a queue."""
 
     name: str
     namespace: str | None
     task: str | None
     partitions: int
     messages: int
-    """Kept in the log, read or not."""
+    """Messages in the log, read or not."""
     pushed: int
-    """Ever pushed."""
+    """Messages ever pushed."""
     depth: int
-    """What the group that is furthest behind still has to read."""
+    """Backlog of the group that is furthest behind."""
     groups: int
     dead_letters: int
 
 
 class PartitionLag(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a group is in one partition."""
+    """The position of a group in one partition."""
 
     partition: str
     number: int
@@ -46,18 +46,19 @@ class PartitionLag(msgspec.Struct, frozen=True, kw_only=True):
     backlog: int
     leased: bool
     worker_id: str | None
-    """Stands for the lease: the same for all that it holds, and useless to settle it."""
+    """Identifies the lease without allowing to settle it; the same for all partitions of the
+    lease."""
     lease_expires_at: datetime | None
     attempt: int
     oldest_at: datetime | None
-    """Not later than when the oldest message that waits was pushed; None if none waits."""
+    """A lower bound of when the oldest waiting message was pushed; None without backlog."""
     last_consumed_at: datetime | None
     messages_consumed: int
     batches_consumed: int
 
 
 class LaneLag(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a reader group is in one lane of a queue's journal."""
+    """The position of a reader group in one lane of a queue's journal."""
 
     lane: int
     position: int
@@ -68,7 +69,7 @@ class LaneLag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a group is in a queue."""
+    """The position of a group in a queue."""
 
     queue: str
     group: str
@@ -76,22 +77,22 @@ class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
     subscription_from: datetime | None
     subscribed_at: datetime
     partitions: int
-    """In which it has a state of its own."""
+    """Partitions in which the group has a state of its own."""
     backlog: int
     partitions_with_backlog: int
     leased_partitions: int
     members: int
-    """Consumers that hold a lease now."""
+    """Consumers that hold a lease."""
     oldest_at: datetime | None
-    """Not later than when the oldest message that waits was pushed; None if none waits."""
+    """A lower bound of when the oldest waiting message was pushed; None without backlog."""
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages by what became of them, seen by all groups of a queue together.
+    """Messages by status, over all groups of a queue.
 
-    A message is completed when every group is done with it, and processing while any of them
-    holds it. ``failed`` are those of the pending that wait for another try. ``dead_letters`` are
-    counted beside: there is one for each group that gave a message up.
+    A message is completed when every group has completed it, and processing while any group has it
+    in flight. ``failed`` are pending messages that wait for a retry. ``dead_letters`` are counted
+    separately: one for each group that dead-lettered a message.
     """
 
     total: int = 0
@@ -115,7 +116,8 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition and what became of its messages. The times are those of what it keeps."""
+    """A partition with its message counts by status. The times are those of the messages in the
+    log."""
 
     queue: str
     name: str
@@ -131,7 +133,7 @@ class PartitionSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue and what became of its messages."""
+    """A queue with its message counts by status."""
 
     queue: Queue
     partitions: int
@@ -142,8 +144,8 @@ class QueueSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeaseCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Leases that live: how many, over how many partitions, and of their messages how many are
-    held and how many were acknowledged."""
+    """Live leases: their number, their partitions, and their messages in flight and
+    acknowledged."""
 
     active: int = 0
     partitions: int = 0
@@ -152,7 +154,7 @@ class LeaseCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErrorCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Why messages were given up, the most frequent reason first, and in how many partitions."""
+    """Reasons of dead letters, the most frequent first, and the number of partitions affected."""
 
     reasons: list[tuple[str, int]]
     partitions: int

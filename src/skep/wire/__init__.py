@@ -1,1 +1,1 @@
-"""Queen's contract over HTTP, one copy for both ends; the only folder that speaks camelCase."""
+"""The contract over HTTP, one copy for both ends; the only package with camelCase names."""

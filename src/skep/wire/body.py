@@ -1,4 +1,4 @@
-"""How bodies are written and read."""
+"""The base of bodies, and their encoder."""
 
 from typing import Annotated, Any
 
@@ -8,20 +8,20 @@ import msgspec
 class Body(
     msgspec.Struct, rename="camel", frozen=True, kw_only=True, gc=False, omit_defaults=False
 ):
-    """A body in our words here, in camel case on the wire. Fields we do not know are ignored,
-    because clients of other versions send some."""
+    """A body with snake case names here and camel case names on the wire. Unknown fields are
+    ignored, because clients of other versions send some."""
 
 
 MAX_ELEMENTS = 10_000
 LIST = msgspec.Meta(max_length=MAX_ELEMENTS)
-"""The limit of a list in a body: a large body is decoded element by element up to here."""
+"""The maximum length of a list in a body: a large body is decoded element by element."""
 
 Id = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uuid"})]
-"""A UUID that is only written: a text costs a tenth of the object."""
+"""A UUID that is only written: a string costs a tenth of the object."""
 
 encode = msgspec.json.Encoder().encode
 
 
 def raw(value: Any) -> msgspec.Raw:
-    """A value as the JSON it is on the wire."""
+    """A value as JSON."""
     return msgspec.Raw(encode(value))

@@ -27,7 +27,7 @@ _ARGUMENTS = {
     "traceNames": "names",
     "workerId": "worker",
 }
-"""What a client's arguments are called where that is not the name on the wire in snake case."""
+"""Arguments of the client whose name is not the name on the wire in snake case."""
 
 
 def to_request(error: Invalid, words: Mapping[str, str], origins: Origins) -> Invalid:
@@ -56,7 +56,7 @@ def to_argument(field: str) -> str:
 
 @lru_cache(maxsize=256)
 def words_of(kind: Any) -> Mapping[str, str]:
-    """The names of all fields in a body or a query: ours, and what each is on the wire."""
+    """The names of all fields in a body or a query: in Python, and on the wire."""
     structs = _structs(type_info(kind))
     words = {each.name: each.encode_name for struct in structs for each in struct.fields}
     return {"group": words["consumer_group"], **words} if "consumer_group" in words else words

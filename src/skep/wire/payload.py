@@ -12,7 +12,7 @@ from skep.errors import Invalid
 
 MAX_DEPTH = 128
 MAX_PARENTS = 500_000
-"""Arrays and objects in a payload that contain others."""
+"""Maximum number of arrays and objects in a payload that contain others."""
 _EMPTY = msgspec.Raw(b"{}")
 Encoding = Literal["json", "base64"]
 
@@ -24,14 +24,14 @@ _STEPS = bytes.maketrans(b"[]", b"\x01\xff")
 
 
 def empty() -> msgspec.Raw:
-    """What stands for a payload that was left out."""
+    """The payload of an item without one."""
     return _EMPTY
 
 
 def from_wire(
     field: str, payload: msgspec.Raw, encoding: Encoding, *, most: int = sys.maxsize
 ) -> bytes:
-    """The bytes that a payload on the wire stands for; JSON of at most ``most`` bytes."""
+    """The bytes of a payload on the wire; JSON of at most ``most`` bytes."""
     data = bytes(payload)
     if encoding == "base64":
         return _from_base64(field, data)
@@ -42,7 +42,7 @@ def from_wire(
 
 
 def to_wire(payload: bytes) -> tuple[msgspec.Raw, Encoding]:
-    """A payload as JSON: itself if it is JSON that arrives as it is, otherwise in base64."""
+    """A payload as JSON: unchanged if it is JSON, otherwise in base64."""
     if is_json(payload):
         return msgspec.Raw(payload), "json"
     return msgspec.Raw(b'"' + b64encode(payload) + b'"'), "base64"
@@ -54,7 +54,7 @@ def to_payload(data: msgspec.Raw, encoding: Encoding) -> bytes:
 
 
 def is_json(payload: bytes) -> bool:
-    """Whether it can stand in a body as it is: what parsers strip or give up on cannot."""
+    """Whether it can be embedded in a body: not what parsers would change or reject."""
     try:
         if len(_skip(payload)) != len(payload):
             return False
@@ -64,7 +64,7 @@ def is_json(payload: bytes) -> bool:
 
 
 def check_depth(field: str, data: bytes) -> None:
-    """Refuse what is nested so deep that parsers give up on it."""
+    """Reject payloads that are nested too deep for parsers."""
     if is_deep(data):
         raise Invalid(
             field,
@@ -74,14 +74,14 @@ def check_depth(field: str, data: bytes) -> None:
 
 
 def is_deep(data: bytes) -> bool:
-    """Whether valid JSON is nested too deep. What is opened is closed, so most is too short."""
+    """Whether valid JSON is nested too deep. Each bracket has two bytes, so most is too short."""
     if len(data) <= 2 * MAX_DEPTH:
         return False
     return data.count(b"[") + data.count(b"{") > MAX_DEPTH and depth_of(data) > MAX_DEPTH
 
 
 def depth_of(data: bytes) -> int:
-    """How deep valid JSON is nested; more than allowed if too many arrays and objects are."""
+    """The nesting depth of valid JSON; above the maximum if too many arrays are nested."""
     brackets = _brackets(data)
     inner = brackets.replace(b"[]", b"")
     if len(inner) > 2 * MAX_PARENTS:
@@ -91,10 +91,10 @@ def depth_of(data: bytes) -> int:
 
 
 def _brackets(data: bytes) -> bytes:
-    """The brackets of valid JSON, without those in texts, all of them square."""
+    """The brackets of valid JSON, without those in strings, all of them square."""
     if b"\\" in data:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
-    # Two quotes with nothing between them change nothing: what is before and after stays as it is.
+    # Two adjacent quotes change nothing: what is before and after stays as it is.
     marks = data.translate(_SQUARE, _OTHERS).replace(b'""', b"")
     return b"".join(marks.split(b'"')[::2])
 
@@ -103,7 +103,7 @@ def _from_base64(field: str, data: bytes) -> bytes:
     try:
         return b64decode(_text(data), validate=True)
     except (msgspec.DecodeError, Error, ValueError):
-        raise Invalid(field, "must be a text in base64") from None
+        raise Invalid(field, "must be a base64 string") from None
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -1,7 +1,7 @@
-"""An error on the wire: its words, its class, and its fields.
+"""An error on the wire: its text, its class, and its fields.
 
-``error`` is what Queen's clients read; ``type`` is for ours, so that ``except LeaseLost`` reads
-the same in the broker and over HTTP.
+``error`` is what Queen's clients read; ``type`` is for ours, so that ``except LeaseLost`` works the
+same with the broker and over HTTP.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,9 +29,9 @@ def to_problem(error: SkepError, status: int) -> dict[str, Any]:
 
 
 def from_problem(problem: dict[str, Any]) -> SkepError:
-    """Rebuild the error; a class that this version does not know becomes ``SkepError``."""
+    """The error of a response; a class that this version does not know becomes ``SkepError``."""
     cls = _BY_NAME.get(str(problem.get("type")), SkepError)
-    # Not through __init__: a newer server may send a field this version has not heard of.
+    # Not through __init__: a newer server may send fields that this version does not know.
     error = cls.__new__(cls, str(problem.get("error", "the server gave no reason")))
     vars(error).update(
         {to_snake(key): value for key, value in problem.items() if key not in _STANDARD}
@@ -40,7 +40,7 @@ def from_problem(problem: dict[str, Any]) -> SkepError:
 
 
 def _with_client_field(error: SkepError) -> SkepError:
-    """The error as the broker would have raised it, if the server has named a field."""
+    """The error with its field named as the client's argument."""
     field, reason = getattr(error, "field", None), getattr(error, "reason", None)
     if isinstance(error, Invalid) and isinstance(field, str) and isinstance(reason, str):
         return type(error)(to_argument(field), reason)
@@ -48,11 +48,11 @@ def _with_client_field(error: SkepError) -> SkepError:
 
 
 def from_response(status: int, content: bytes) -> SkepError:
-    """The error that an answer means, also if it is that of a proxy or of a newer server."""
+    """The error for a response, also for one of a proxy or a newer server."""
     problem = _read(content)
     if problem.get("type") in _BY_NAME:
         return from_problem(problem)
-    words = str(problem.get("error", f"the server answered with status {status}"))
+    words = str(problem.get("error", f"the server responded with status {status}"))
     if status in _BY_STATUS:
         return _BY_STATUS[status](words)
     return OutcomeUnknown(words) if status >= 500 else SkepError(words)

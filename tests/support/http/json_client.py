@@ -10,7 +10,7 @@ import httpx
 
 from skep import Broker
 from skep.http.app import App
-from skep.http.auth.principal import ANYBODY, Permission, Principal
+from skep.http.auth.principal import FULL_ACCESS, Permission, Principal
 from skep.http.routes import all_routes
 from skep.model.name import to_datetime
 from skep.testing.clock import ManualClock
@@ -22,7 +22,7 @@ HERE = "http://localhost:6632"
 class Badge:
     """An authenticator that believes everybody to be who the test says."""
 
-    principal: Principal = field(default=ANYBODY)
+    principal: Principal = field(default=FULL_ACCESS)
 
     async def authenticate(
         self, needs: Permission, authorization: bytes, api_key: bytes

@@ -14,7 +14,7 @@ from skep.wire import paths
 from skep.wire.admin.pipeline_run import (
     DeletedPipeline,
     PipelineRow,
-    PipelineRows,
+    PipelinesResponse,
     from_row,
     from_run,
 )
@@ -41,7 +41,7 @@ class AsyncPipelinesResource:
         """Return the runs of all machines, newest first."""
         request = read(paths.PIPELINES, limit=limit, offset=offset)
         answer = await self._connection.send(request)
-        return [from_row(row) for row in answer.decode(PipelineRows).pipelines]
+        return [from_row(row) for row in answer.decode(PipelinesResponse).pipelines]
 
     async def delete(self, identity: str) -> None:
         """Delete the record of a run. The next report of a run that is still active restores it."""

@@ -21,10 +21,10 @@ from skep.wire.message.message import from_message
 from skep.wire.message.trace import (
     MessageEvents,
     NamedEvents,
-    NameRows,
     TraceBody,
     TracedMessages,
     TraceEventRecorded,
+    TraceNamesResponse,
     to_trace_event,
     to_trace_name,
     to_traced_message,
@@ -129,7 +129,7 @@ class AsyncTracesResource:
         for page in count():
             request = read(paths.TRACE_NAMES, limit=_NAMES, offset=page * _NAMES)
             answer = await self._connection.send(request)
-            rows = answer.decode(NameRows).trace_names
+            rows = answer.decode(TraceNamesResponse).trace_names
             names += (to_trace_name(row) for row in rows if row.trace_name > after)
             if len(rows) < _NAMES or len(names) >= limit:
                 break

@@ -15,8 +15,8 @@ from skep.model.stats import PartitionStats, PartitionSummary, QueueStats, Queue
 from skep.wire import paths
 from skep.wire.admin.queue import Cleared, Configured, DeletedQueue, from_configuration, to_queue
 from skep.wire.admin.retention import Removals, to_removals
-from skep.wire.stats.resource import PartitionDetail, QueueDetail, QueueRow, QueueRows
-from skep.wire.stats.resource_answer import (
+from skep.wire.stats.resource import PartitionDetail, QueueDetail, QueueRow, QueuesResponse
+from skep.wire.stats.resource_response import (
     to_described,
     to_partition_stats,
     to_partition_summary,
@@ -111,7 +111,7 @@ class QueuesResource:
         total = 1
         while len(rows) < total:
             request = read(paths.QUEUES, **labels, limit=PAGE, offset=len(rows))
-            page = (self._connection.send(request)).decode(QueueRows)
+            page = (self._connection.send(request)).decode(QueuesResponse)
             rows += page.queues
             total = page.total if page.queues else 0
         return rows

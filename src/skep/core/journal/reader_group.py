@@ -1,7 +1,7 @@
-"""Groups that read the journal: where each began, and how far it says that it is.
+"""Reader groups: where each began to read the journal, and its last reported position.
 
-The truth about how far is the reader's own checkpoint. What is kept here lets others see its lag,
-and lets it begin twice at the same place, should it fail before its first checkpoint.
+The authoritative position is the reader's own checkpoint. The copy here makes its lag visible, and
+lets it begin at the same position again if it fails before its first checkpoint.
 """
 
 from collections.abc import Sequence
@@ -26,12 +26,12 @@ from skep.store.protocol import Store
 
 SPACE = "journal.readers"
 MODE = "journal"
-"""What stands for a subscription in lists of groups."""
+"""The subscription mode of reader groups in lists of groups."""
 _STEP_BYTES = 4_000_000
 
 
 class StartAtTime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What was pushed at an instant or later; ``otherwise`` says what to do if there is none."""
+    """Messages pushed at an instant or later; ``otherwise`` applies if there are none."""
 
     at: Instant
     otherwise: Literal["error", "latest"] = "error"
@@ -41,7 +41,7 @@ Start: TypeAlias = Literal["earliest", "latest", "group"] | Position | StartAtTi
 
 
 class Reader(msgspec.Struct, frozen=True, kw_only=True):
-    """``pin`` is where it begins, as long as it may have to begin there again."""
+    """``pin`` is the start position, as long as the reader may have to begin there again."""
 
     group: str
     since: Instant
@@ -49,7 +49,7 @@ class Reader(msgspec.Struct, frozen=True, kw_only=True):
     pin: Position | None
 
     def lanes(self, queue: QueueState) -> Lanes | None:
-        """How far it is in a queue; None if it does not read it."""
+        """Its position in a queue; None if it does not read the queue."""
         known = self.position.queues.get(queue.config.name)
         return known.lanes if known and known.number == queue.config.number else None
 
@@ -66,9 +66,9 @@ class ReaderGroups:
     async def begin(
         self, group: str, selection: Selection, start: Start, visible: QueueFilter
     ) -> tuple[Position, bool]:
-        """Where a group begins, and whether that was decided now.
+        """The start position of a group, and whether it was decided now.
 
-        Until it has moved on from there, it begins at the same place again.
+        Until the group has moved on, the start position stays the same.
         """
         check_name("group", group)
         queues = await self._journal.select(selection, visible)
@@ -81,7 +81,7 @@ class ReaderGroups:
         self, group: str, selection: Selection, queues: Sequence[QueueState], start: Start
     ) -> tuple[Position, bool]:
         limited = quota.limit_of("readers")
-        # Those of one principal one after the other, so that they are counted.
+        # One at a time per principal, so that the quota is exact.
         creating = self._creating.of(limited[0].id if limited else group)
         async with creating, self._changing.of(group):
             while True:
@@ -97,7 +97,7 @@ class ReaderGroups:
                     return pin, True
 
     async def _check_quota(self) -> None:
-        """Whether the caller may have one more of those that read queues which it may use."""
+        """Raise if the caller has as many reader groups as its quota allows."""
         if limited := quota.limit_of("readers"):
             caller, limit = limited
             existing = sum(
@@ -125,9 +125,9 @@ class ReaderGroups:
         return asked.within(first)
 
     async def move(self, group: str, position: Position, *, stay: bool = False) -> Reader:
-        """Note how far a group is: all before that is safe with the reader.
+        """Record the position of a group: the reader has safely stored everything before it.
 
-        One that is to ``stay`` is shown where it was; it only need not begin there again.
+        With ``stay`` the shown position does not change; only the start position is released.
         """
         check_name("group", group)
         await self._journal.check(position, ())
@@ -146,7 +146,7 @@ class ReaderGroups:
                     return moved
 
     async def forget(self, group: str) -> bool:
-        """Forget a group that read the journal; False if there was none."""
+        """Delete a reader group; False if there was none."""
         known = await self.find(group)
         if known is not None:
             await self._committer.submit(Change(entries=(self._table.delete(group),)))
@@ -163,11 +163,11 @@ class ReaderGroups:
         return known
 
     async def all(self) -> list[Reader]:
-        """Every reader, by name."""
+        """Every reader group, by name."""
         return await self._table.all()
 
     async def lags(self, queue: QueueState, readers: Sequence[Reader]) -> list[GroupLag]:
-        """How far those of the readers are behind that read a queue."""
+        """The lag of each of the readers that reads a queue."""
         heads: Lanes | None = None
         found = []
         for reader in readers:
@@ -193,7 +193,7 @@ class ReaderGroups:
         )
 
     async def lanes(self, queue: QueueState, reader: Reader) -> list[LaneLag]:
-        """How far a reader is in each lane of a queue."""
+        """The position of a reader in each lane of a queue."""
         lanes = reader.lanes(queue) or {}
         heads = await self._store.heads(queue.config.number)
         return [
@@ -212,7 +212,7 @@ class ReaderGroups:
         )
 
     async def _oldest(self, queue: int, lanes: Lanes, heads: Lanes) -> Instant | None:
-        """Since when the oldest message waits that a reader has not passed."""
+        """When the oldest message that a reader has not passed was pushed."""
         waiting = [
             segment.created_at
             for lane, head in heads.items()
@@ -224,9 +224,10 @@ class ReaderGroups:
     async def passed(
         self, partition: PartitionState, before: Offset, readers: Sequence[Lanes]
     ) -> Offset:
-        """Up to where all readers have passed what a partition has before an offset.
+        """The offset up to which all readers have passed the messages of a partition, at most
+        ``before``.
 
-        A partition's messages may lie in several lanes, so each segment is asked for its own.
+        A partition's messages may be in several lanes, so the lane is read from each segment.
         """
         at = partition.start
         while at < before:
@@ -242,17 +243,17 @@ class ReaderGroups:
                 break
         return before
 
-    # What is kept.
+    # Stored records.
 
     async def _put(self, reader: Reader, expected: int) -> bool:
-        """False if somebody else has written it meanwhile."""
+        """False if the record was changed concurrently."""
         update = self._table.put(reader.group, reader, expected)
         outcome = await self._committer.submit(Change(entries=(update,)))
         return isinstance(outcome, Applied)
 
 
 def _is_for(pin: Position, selection: Selection, queues: Sequence[QueueState]) -> bool:
-    """Whether a reader of these queues began there. A pattern may match more by now."""
+    """Whether a pin is for this selection. A pattern may match more queues by now."""
     pinned = pin.numbers().items()
     selected = {queue.config.name: queue.config.number for queue in queues}.items()
     return pinned <= selected and (selection.pattern is not None or selected <= pinned)

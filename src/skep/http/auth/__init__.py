@@ -1,3 +1,1 @@
-"""Credentials become a principal here, and only here: tokens, API keys, allowed origins, where to
-listen.
-"""
+"""Turns credentials into a principal: tokens, API keys, allowed origins, listen addresses."""

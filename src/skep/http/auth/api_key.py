@@ -1,7 +1,7 @@
-"""API keys: ``skep_<id>_<secret>``, of which the server keeps a hash only.
+"""API keys: ``skep_<id>_<secret>``. The server stores a hash of the secret.
 
-The secret has 256 bits of chance, so a plain hash is enough: there is nothing to guess, and a
-slow one would only slow down those who know it.
+The secret has 256 random bits, so a plain hash is enough: it cannot be guessed, and a slow hash
+would only slow down valid requests.
 """
 
 import hmac
@@ -20,7 +20,7 @@ import msgspec
 
 from skep.errors import Invalid, Unauthenticated
 from skep.http.auth.jwt import Now
-from skep.http.auth.principal import NOBODY, ROLES, Principal, permissions_of
+from skep.http.auth.principal import NO_CREDENTIALS, ROLES, Principal, permissions_of
 from skep.http.auth.private_file import check_unwritable
 from skep.http.codec import decode_body
 from skep.model.name import check_label, check_name
@@ -28,9 +28,9 @@ from skep.model.quota import Quota
 
 PREFIX = "skep_"
 CHECK_SECONDS = 5.0
-"""How long a key that was revoked may go on working."""
+"""Maximum time that a revoked key is still accepted."""
 
-_log = logging.getLogger("skep.http")
+_log = logging.getLogger("skep.auth")
 
 
 _SERVERS_QUOTA = Quota()
@@ -40,8 +40,8 @@ KeyId: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-z]{1,32}\Z")]
 class ApiKey(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """A key as it is kept. Without ``queues`` it is for all of them: so a misspelt field, which
-    would widen what it allows, is an error."""
+    """A stored key. Without ``queues`` it applies to all queues, so an unknown field is an error: a
+    misspelt one would widen the key's rights."""
 
     id: KeyId
     hash: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
@@ -49,15 +49,15 @@ class ApiKey(
     queues: tuple[str, ...] | None = None
     subject: str | None = None
     principal: KeyId | None = None
-    """The id of the key that this one replaces: what belongs to that one belongs to this one."""
+    """The id of the key that this one replaces; it inherits what that key owns."""
     quota: Quota = _SERVERS_QUOTA
-    """Limits of its own, instead of those in the server's settings."""
+    """Limits of this key; they take precedence over the server's settings."""
     expires_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """``text`` is for who will use the key, and cannot be had again; ``entry`` for the file."""
+    """``text`` goes to the key's user and cannot be recovered; ``entry`` goes into the file."""
 
     text: str = field(repr=False)
     entry: ApiKey
@@ -88,7 +88,7 @@ def create_key(
 
 
 def check_key(key: ApiKey) -> None:
-    """What the types do not say of an entry."""
+    """Raise ``Invalid`` for an entry that the types allow but the rules do not."""
     for role in key.roles:
         if role not in ROLES:
             raise Invalid("roles", f"{role!r} is not one of {', '.join(ROLES)}")
@@ -109,14 +109,14 @@ def read_keys(path: Path) -> tuple[ApiKey, ...]:
     except OSError as error:
         raise Invalid("api_keys", f"{path} cannot be read: {error.strerror}") from None
     if not content.strip():
-        raise Invalid("api_keys", f"{path} is empty; without keys it would hold []")
+        raise Invalid("api_keys", f"{path} is empty; without keys it must contain []")
     try:
         entries = decode_body(list[msgspec.Raw], content)
     except Invalid as error:
         raise Invalid("api_keys", f"{path}: {error.reason}") from None
     keys = tuple(_entry(index, raw) for index, raw in enumerate(entries))
     if len({key.id for key in keys}) < len(keys):
-        raise Invalid("api_keys", f"{path}: an id is there twice")
+        raise Invalid("api_keys", f"{path}: duplicate key id")
     return keys
 
 
@@ -130,30 +130,31 @@ def _entry(index: int, raw: msgspec.Raw) -> ApiKey:
 
 
 class ApiKeys:
-    """The keys of a file, which is looked at again now and then, when a key is used."""
+    """The keys of a file, which is reloaded within seconds after it changed."""
 
     def __init__(self, path: Path, *, quota: Quota | None = None, now: Now = time.time) -> None:
         self._path = path
         self._quota = quota or Quota()
         self._now = now
         self._checked_at = now()
-        self._seen = _look(path)
+        self._seen = _file_version(path)
         self._keys = self._read()
 
     def verify(self, text: bytes) -> Principal:
-        """Who has the key; raises ``Unauthenticated`` with a reason that shows none of it."""
+        """The principal of a key; raises ``Unauthenticated`` without revealing any part of the
+        key."""
         self._refresh()
-        key_id, secret = _take_apart(text)
-        key, principal = self._keys.get(key_id, _NONE)
-        # Compared even if there is no such key: how long it takes tells nothing.
+        key_id, secret = _split(text)
+        key, principal = self._keys.get(key_id, _NO_KEY)
+        # Compared even for an unknown id, so that the time taken reveals nothing.
         if not hmac.compare_digest(_hash(secret), key.hash):
-            raise Unauthenticated("the key is not known, or was revoked")
+            raise Unauthenticated("unknown or revoked API key")
         if key.expires_at is not None and key.expires_at.timestamp() <= self._now():
-            raise Unauthenticated("the key has expired")
+            raise Unauthenticated("the API key has expired")
         return principal
 
-    def _read(self) -> dict[str, "_Known"]:
-        return {key.id: _Known(key, self._principal(key)) for key in read_keys(self._path)}
+    def _read(self) -> dict[str, "_StoredKey"]:
+        return {key.id: _StoredKey(key, self._principal(key)) for key in read_keys(self._path)}
 
     def _principal(self, key: ApiKey) -> Principal:
         return Principal(
@@ -169,42 +170,42 @@ class ApiKeys:
         if 0 <= self._now() - self._checked_at < CHECK_SECONDS:
             return
         self._checked_at = self._now()
-        seen = _look(self._path)
+        seen = _file_version(self._path)
         if seen == self._seen:
             return
         self._seen = seen
         try:
             self._keys = self._read()
         except Invalid as error:
-            _log.error("the keys stay as they were, because their file is broken: %s", error)
+            _log.error("could not reload API keys, keeping the previous ones: error=%s", error)
         else:
-            _log.info("there are %d keys now", len(self._keys))
+            _log.info("reloaded API keys: active=%d", len(self._keys))
 
 
-class _Known(NamedTuple):
+class _StoredKey(NamedTuple):
     key: ApiKey
     principal: Principal
 
 
-_NONE = _Known(ApiKey(id="none", hash="0" * 64, roles=()), NOBODY)
-"""No secret that anybody could find has this hash, and it would allow nothing."""
+_NO_KEY = _StoredKey(ApiKey(id="none", hash="0" * 64, roles=()), NO_CREDENTIALS)
+"""Matches no secret, and grants nothing."""
 
 
 def _hash(secret: str) -> str:
     return sha256(secret.encode()).hexdigest()
 
 
-def _take_apart(text: bytes) -> tuple[str, str]:
+def _split(text: bytes) -> tuple[str, str]:
     parts = text.decode("latin-1").removeprefix(PREFIX).split("_")
     if len(parts) != 2:
-        raise Unauthenticated("the key does not have the form skep_<id>_<secret>")
+        raise Unauthenticated("an API key has the form skep_<id>_<secret>")
     return parts[0], parts[1]
 
 
-def _look(path: Path) -> tuple[int, int, int] | None:
-    """What changes when a file does; None if there is none."""
+def _file_version(path: Path) -> tuple[int, int, int] | None:
+    """What identifies a version of the file; None if it does not exist."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size

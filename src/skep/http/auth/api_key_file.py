@@ -1,4 +1,4 @@
-"""Changing the file of API keys, under the eyes of a server that reads it."""
+"""Changes the file of API keys while servers read it."""
 
 import fcntl
 import os
@@ -14,29 +14,29 @@ from skep.http.auth.api_key import ApiKey, check_key, read_keys
 
 
 def add_key(path: Path, key: ApiKey) -> None:
-    """Add an entry; the file is made if there is none."""
+    """Add an entry; creates the file if it does not exist."""
     check_key(key)
-    with _alone(path) as path:
+    with _locked(path) as path:
         keys = read_keys(path) if path.exists() else ()
         if any(known.id == key.id for known in keys):
-            raise Conflict(f"there is a key {key.id!r} already")
+            raise Conflict(f"API key {key.id!r} already exists")
         _replace(path, (*keys, key))
 
 
 def revoke_key(path: Path, key_id: str) -> None:
     """Remove an entry. Servers notice within seconds."""
-    with _alone(path) as path:
+    with _locked(path) as path:
         keys = read_keys(path)
         left = [key for key in keys if key.id != key_id]
         if len(left) == len(keys):
-            raise NotFound(f"there is no key {key_id!r}")
+            raise NotFound(f"API key {key_id!r} does not exist")
         _replace(path, left)
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[Path]:
-    """The file itself, behind any link; nobody else changes it meanwhile: of two who did, one
-    would put back a key that the other has revoked."""
+def _locked(path: Path) -> Iterator[Path]:
+    """Lock the file, with links resolved: of two concurrent changes one could restore a key that
+    the other has revoked."""
     path = path.resolve()
     try:
         with _opened(path.parent) as directory:
@@ -56,7 +56,7 @@ def _opened(directory: Path) -> Iterator[int]:
 
 
 def _replace(path: Path, keys: Sequence[ApiKey]) -> None:
-    """Put a new file in the place of the old one: whole, on disk, for its owner's eyes only."""
+    """Replace the file atomically and durably; only its owner may read it."""
     content = msgspec.json.format(msgspec.json.encode(keys), indent=2) + b"\n"
     file, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -75,7 +75,7 @@ def _replace(path: Path, keys: Sequence[ApiKey]) -> None:
 
 
 def _keep_owner(path: Path, file: int) -> None:
-    """A server that may not read what root wrote would not hear of a revocation."""
+    """Keep the owner: a server that cannot read the new file would not notice a revocation."""
     with suppress(FileNotFoundError):
         old, new = os.stat(path), os.fstat(file)
         if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):

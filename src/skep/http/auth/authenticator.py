@@ -1,4 +1,4 @@
-"""Who asks: from a token or a key to a principal."""
+"""Authentication: from a token or an API key to a principal."""
 
 import time
 from collections.abc import Mapping
@@ -14,112 +14,115 @@ from skep.http.auth.jwks import PublishedKeys
 from skep.http.auth.jwt import (
     Expected,
     Now,
-    OneKey,
+    SingleKey,
     Tokens,
     Verified,
     VerifyingKeys,
     from_pem,
     from_secret,
 )
-from skep.http.auth.principal import ANYBODY, NOBODY, Permission, Principal
+from skep.http.auth.principal import FULL_ACCESS, NO_CREDENTIALS, Permission, Principal
 from skep.settings import Settings
 
 MAX_SKEW = 60
-REMEMBERED = 4096
-REMEMBER_SECONDS = 60.0
-"""A key that a provider withdraws must not live on in the tokens that were seen before."""
+MAX_CACHED_TOKENS = 4096
+CACHE_SECONDS = 60.0
+"""Bounds how long tokens are accepted after the provider has withdrawn their key."""
 
 
 class Authenticator(Protocol):
     async def authenticate(
         self, needs: Permission, authorization: bytes, api_key: bytes
     ) -> Principal:
-        """Who sent these headers; raises ``Unauthenticated`` if nobody that we know did.
+        """The principal of a request; raises ``Unauthenticated`` if its credentials are not valid.
 
-        A route that needs nothing is open to requests without any.
+        A route that needs no permission accepts requests without credentials.
         """
         ...
 
 
 class AllowAll:
-    """No authentication: everybody may do everything, so nobody else should reach the server."""
+    """No authentication: every caller has all permissions. For servers that only trusted clients
+    reach."""
 
     async def authenticate(
         self, needs: Permission, authorization: bytes, api_key: bytes
     ) -> Principal:
-        return ANYBODY
+        return FULL_ACCESS
 
 
 class CredentialCheck:
-    """Whoever comes shows a token or a key. What begins with ``skep_`` is a key."""
+    """Verifies a token or an API key; a credential that begins with ``skep_`` is an API key."""
 
     def __init__(
         self, *, tokens: Tokens | None = None, keys: ApiKeys | None = None, now: Now = time.time
     ) -> None:
         self._tokens = tokens
         self._keys = keys
-        self._known = _KnownTokens(now)
+        self._token_cache = _TokenCache(now)
 
     async def authenticate(
         self, needs: Permission, authorization: bytes, api_key: bytes
     ) -> Principal:
-        shown = _shown(authorization, api_key)
-        if shown:
-            return await self._recognise(shown)
+        credential = _credential(authorization, api_key)
+        if credential:
+            return await self._verify(credential)
         if needs is Permission.NONE:
-            return NOBODY
+            return NO_CREDENTIALS
         raise Unauthenticated(
-            "this needs a token or a key: send 'Authorization: Bearer …', or 'X-API-Key: …'"
+            "authentication required: send 'Authorization: Bearer …' or 'X-API-Key: …'"
         )
 
-    async def _recognise(self, shown: bytes) -> Principal:
-        if shown.startswith(PREFIX.encode()):
-            return self._verify_key(shown)
+    async def _verify(self, credential: bytes) -> Principal:
+        if credential.startswith(PREFIX.encode()):
+            return self._verify_key(credential)
         if self._tokens is None:
-            raise Unauthenticated(f"this server takes keys that begin with {PREFIX}, not tokens")
-        return self._known.find(shown) or self._known.keep(shown, await self._tokens.verify(shown))
+            raise Unauthenticated(f"this server accepts keys that begin with {PREFIX}, not tokens")
+        return self._token_cache.find(credential) or self._token_cache.keep(
+            credential, await self._tokens.verify(credential)
+        )
 
-    def _verify_key(self, shown: bytes) -> Principal:
+    def _verify_key(self, credential: bytes) -> Principal:
         if self._keys is None:
-            raise Unauthenticated("this server takes tokens, not keys")
-        return self._keys.verify(shown)
+            raise Unauthenticated("this server accepts tokens, not API keys")
+        return self._keys.verify(credential)
 
 
-class _KnownTokens:
-    """Tokens that were verified a moment ago: a signature takes longer to check than a push.
+class _TokenCache:
+    """Recently verified tokens: verifying a signature takes longer than a push.
 
-    They are kept by their hashes, so that nobody finds tokens in the memory of the server.
+    Only their hashes are kept, so that no token can be read from the server's memory.
     """
 
     def __init__(self, now: Now) -> None:
         self._now = now
-        self._known: dict[bytes, Verified] = {}
+        self._verified: dict[bytes, Verified] = {}
 
     def find(self, token: bytes) -> Principal | None:
         digest = sha256(token).digest()
-        known = self._known.get(digest)
-        if known is None:
+        cached = self._verified.get(digest)
+        if cached is None:
             return None
-        if known.good_until <= self._now():
-            del self._known[digest]
+        if cached.good_until <= self._now():
+            del self._verified[digest]
             return None
-        return known.principal
+        return cached.principal
 
     def keep(self, token: bytes, verified: Verified) -> Principal:
-        if len(self._known) >= REMEMBERED:
-            del self._known[next(iter(self._known))]
-        good_until = min(verified.good_until, self._now() + REMEMBER_SECONDS)
-        self._known[sha256(token).digest()] = Verified(verified.principal, good_until)
+        if len(self._verified) >= MAX_CACHED_TOKENS:
+            del self._verified[next(iter(self._verified))]
+        good_until = min(verified.good_until, self._now() + CACHE_SECONDS)
+        self._verified[sha256(token).digest()] = Verified(verified.principal, good_until)
         return verified.principal
 
 
-def _shown(authorization: bytes, api_key: bytes) -> bytes:
-    """What was shown, without the word in front of it; empty if nothing was.
+def _credential(authorization: bytes, api_key: bytes) -> bytes:
+    """The credential without its scheme; empty if there is none.
 
     Queen's clients may send a token without ``Bearer``.
     """
     if authorization and api_key:
-        raise Unauthenticated("send a token or a key, not both")
+        raise Unauthenticated("send either a token or an API key, not both")
     if api_key and not api_key.startswith(PREFIX.encode()):
         raise Unauthenticated(f"X-API-Key must begin with {PREFIX}")
     scheme, space, rest = authorization.partition(b" ")
@@ -134,7 +137,8 @@ def build_authenticator(
     transport: httpx.AsyncBaseTransport | None = None,
     now: Now = time.time,
 ) -> Authenticator:
-    """What the settings ask for; raises ``Invalid`` with the setting that is wrong."""
+    """The authenticator for these settings; raises ``Invalid`` with the name of the wrong
+    setting."""
     _check(settings)
     if not settings.authenticated:
         return AllowAll()
@@ -154,7 +158,7 @@ def _check(settings: Settings) -> None:
         raise Invalid(list(given)[1], f"cannot be used together with {next(iter(given))}")
     for name in ("jwt_issuer", "jwt_audience"):
         if getattr(settings, name) is not None and not given:
-            raise Invalid(name, "means nothing without jwt_secret, jwt_public_key or jwt_jwks_url")
+            raise Invalid(name, "has no effect without jwt_secret, jwt_public_key or jwt_jwks_url")
     if not 0 <= settings.jwt_clock_skew <= MAX_SKEW:
         raise Invalid(
             "jwt_clock_skew", f"must be from 0 to {MAX_SKEW}, not {settings.jwt_clock_skew}"
@@ -162,7 +166,7 @@ def _check(settings: Settings) -> None:
 
 
 def _tokens_given(settings: Settings) -> Mapping[str, str]:
-    """The settings that say how tokens are signed. Two of them would let a token choose."""
+    """The settings that say how tokens are signed. With two of them a token could choose."""
     names = ("jwt_secret", "jwt_public_key", "jwt_jwks_url")
     return {name: value for name in names if (value := getattr(settings, name)) is not None}
 
@@ -171,9 +175,9 @@ def _signers(
     settings: Settings, transport: httpx.AsyncBaseTransport | None, now: Now
 ) -> VerifyingKeys | None:
     if settings.jwt_secret is not None:
-        return OneKey(from_secret(settings.jwt_secret))
+        return SingleKey(from_secret(settings.jwt_secret))
     if settings.jwt_public_key is not None:
-        return OneKey(from_pem(settings.jwt_public_key))
+        return SingleKey(from_pem(settings.jwt_public_key))
     if settings.jwt_jwks_url is not None:
         return PublishedKeys(settings.jwt_jwks_url, transport=transport, now=now)
     return None

@@ -1,8 +1,8 @@
-"""Browsers: which pages may talk to the door.
+"""Which web pages may call the server: only those that are allowed.
 
-None, unless they are named. A page can make a browser send requests anywhere, also to a server on
-its user's own machine: what says it comes from another site is refused, whatever it asks, and
-where there is no authentication so is a name that only pretends to be this machine.
+A page can make a browser send requests to any server, also to one on the user's own machine. So
+requests from other sites are rejected, and without authentication also requests for a host name
+that is not this server's.
 """
 
 import re
@@ -18,8 +18,8 @@ LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """``allowed`` are origins such as https://ops.example; ``hosts`` the names that this server
-    answers to, or None for any."""
+    """``allowed`` are origins such as https://ops.example; ``hosts`` are this server's names, None
+    for any."""
 
     allowed: frozenset[str] = frozenset()
     hosts: frozenset[str] | None = None
@@ -27,18 +27,18 @@ class Origins:
     def check(self, headers: Mapping[bytes, bytes]) -> None:
         host = headers.get(b"host", b"")
         if self.hosts is not None and host and _name(host) not in self.hosts:
-            raise Forbidden("this server does not answer to that name; see --host in the docs")
+            raise Forbidden("this server does not serve that host name; see --host in the docs")
         origin = headers.get(b"origin", b"")
         if origin:
             is_ours = self._is_allowed(origin) or _is_own(origin, host)
         else:
             is_ours = self._is_fetch_ours(headers, host)
         if not is_ours:
-            raise Forbidden("pages of other sites may not use this server; see cors_origins")
+            raise Forbidden("requests from pages of other sites are not allowed; see cors_origins")
 
     def _is_fetch_ours(self, headers: Mapping[bytes, bytes], host: bytes) -> bool:
-        """Images, scripts, links and forms are requested without an Origin. Browsers say where
-        from in Sec-Fetch-Site, or, over plain http from another machine, in Referer at best."""
+        """Images, scripts, links and forms are requested without Origin. Browsers send their source
+        in Sec-Fetch-Site, or, over plain http from another machine, in Referer at best."""
         site = headers.get(b"sec-fetch-site")
         if site in _OWN_SITES:
             return True
@@ -49,7 +49,7 @@ class Origins:
         return self._is_allowed(page) or (site is None and _is_own(page, host))
 
     def headers(self, origin: bytes) -> list[tuple[bytes, bytes]]:
-        """What tells a browser that the page at ``origin`` may read the answer."""
+        """Headers that let the page at ``origin`` read the response."""
         if not self._is_allowed(origin):
             return []
         return [

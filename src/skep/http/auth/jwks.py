@@ -1,8 +1,8 @@
-"""The keys that an identity provider publishes (JWKS): fetched, kept, and fetched again.
+"""The public keys of an identity provider (JWKS): fetched, cached and refreshed.
 
-Who sends tokens must not be able to make us fetch: a key that is not known is looked for once in
-a while, however many ask. While the provider is away the keys that are known go on working;
-before it has answered for the first time, no token does.
+Clients must not be able to trigger fetches: an unknown key causes at most one fetch per interval.
+While the provider is unreachable the cached keys stay valid; before the first successful fetch no
+token is accepted.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from skep.http.auth.jwt import Now, VerifyingKey, to_verifying_key
 from skep.http.auth.loopback import is_loopback
 
 FRESH_SECONDS = 600.0
-"""How long keys are kept before we ask whether they are still the ones."""
+"""How long keys are cached before they are fetched again."""
 RETRY_SECONDS = 10.0
-"""The least time between two fetches, for whatever reason."""
+"""Minimum time between two fetches."""
 TIMEOUT_SECONDS = 5.0
 MAX_BYTES = 256 << 10
 
-_log = logging.getLogger("skep.http")
+_log = logging.getLogger("skep.auth")
 
 
 class PublishedKeys:
@@ -48,24 +48,24 @@ class PublishedKeys:
 
     async def get(self, kid: str | None) -> VerifyingKey:
         if kid is None:
-            raise Unauthenticated("the token does not say which key signed it (kid)")
+            raise Unauthenticated("the token does not name its key (kid)")
         if not self._knows(kid) or not self._is_recent(self._fetched_at, FRESH_SECONDS):
             await self._refresh(kid)
         if self._keys is None:
-            raise Unavailable("the keys that tokens are signed with could not be fetched yet")
+            raise Unavailable("the signing keys could not be fetched yet")
         if kid not in self._keys:
-            raise Unauthenticated("the token is signed with a key that is not known")
+            raise Unauthenticated("the token is signed with an unknown key")
         return self._keys[kid]
 
     def _knows(self, kid: str) -> bool:
         return self._keys is not None and kid in self._keys
 
     def _is_recent(self, moment: float, seconds: float) -> bool:
-        # A clock that was set back must not stop us for as long as it went back.
+        # A clock that was set back must not block fetching for that long.
         return 0 <= self._now() - moment < seconds
 
     async def _refresh(self, kid: str) -> None:
-        """Fetch, or wait for who fetches already; whose key is known does not wait."""
+        """Fetch, or wait for a fetch under way; requests with a known key do not wait."""
         if self._fetching.locked() and self._knows(kid):
             return
         async with self._fetching:
@@ -77,40 +77,40 @@ class PublishedKeys:
         try:
             async with asyncio.timeout(self._timeout):
                 self._keys = _decode(await self._fetch())
-        except (httpx.HTTPError, TimeoutError, _Unusable) as error:
-            why = str(error) if isinstance(error, _Unusable) else type(error).__name__
-            _log.warning("the keys of %s could not be fetched: %s", self._host, why)
+        except (httpx.HTTPError, TimeoutError, _BadResponse) as error:
+            why = str(error) if isinstance(error, _BadResponse) else type(error).__name__
+            _log.warning("could not fetch signing keys: host=%s error=%s", self._host, why)
         else:
             self._fetched_at = self._now()
 
     async def _fetch(self) -> bytes:
-        """The body, not compressed: what unpacks to more than it seems cannot be bounded."""
+        """The body, uncompressed: the size of compressed data cannot be bounded."""
         headers = {"accept": "application/json", "accept-encoding": "identity"}
         async with (
             self._client() as client,
             client.stream("GET", self._url, headers=headers, follow_redirects=False) as response,
         ):
             if response.status_code != 200:
-                raise _Unusable(f"the answer has status {response.status_code}")
+                raise _BadResponse(f"the response has status {response.status_code}")
             if response.headers.get("content-encoding", "identity") != "identity":
-                raise _Unusable("the answer is compressed")
+                raise _BadResponse("the response is compressed")
             body = b""
             async for part in response.aiter_raw():
                 body += part
                 if len(body) > MAX_BYTES:
-                    raise _Unusable(f"the answer is larger than {MAX_BYTES} bytes")
+                    raise _BadResponse(f"the response is larger than {MAX_BYTES} bytes")
             return body
 
     def _client(self) -> httpx.AsyncClient:
-        # A proxy of the environment is for the world outside: who is in the clear stays here.
+        # Environment proxies apply to https only: plain http must stay on this machine.
         outside = self._url.startswith("https:")
         return httpx.AsyncClient(
             transport=self._transport, timeout=self._timeout, trust_env=outside
         )
 
 
-class _Unusable(Exception):
-    """What came is not a set of keys."""
+class _BadResponse(Exception):
+    """The response is not a set of keys."""
 
 
 def check_url(text: str) -> str:
@@ -123,7 +123,7 @@ def check_url(text: str) -> str:
         raise Invalid("jwt_jwks_url", "must not contain a user or a password")
     if url.host and (url.scheme == "https" or (url.scheme == "http" and is_loopback(url.host))):
         return url.host
-    raise Invalid("jwt_jwks_url", "must begin with https://; http:// is for this machine only")
+    raise Invalid("jwt_jwks_url", "must begin with https://; http:// only for this machine")
 
 
 class _KeySet(msgspec.Struct, frozen=True):
@@ -131,17 +131,17 @@ class _KeySet(msgspec.Struct, frozen=True):
 
 
 def _decode(body: bytes) -> dict[str, VerifyingKey]:
-    """The keys that we can use, by id. A set without any is an answer too: they were withdrawn."""
+    """The usable keys by id. An empty set is valid: all keys were withdrawn."""
     try:
         published = msgspec.json.decode(body, type=_KeySet)
     except (msgspec.DecodeError, ValueError, RecursionError):
-        raise _Unusable("the answer is not a set of keys") from None
+        raise _BadResponse("the response is not a set of keys") from None
     found = ((each.get("kid"), _to_key(each)) for each in published.keys)
     return {kid: key for kid, key in found if isinstance(kid, str) and key is not None}
 
 
 def _to_key(published: dict[str, Any]) -> VerifyingKey | None:
-    """None for what is not ours to verify with: secrets, other kinds, keys for encryption."""
+    """A verifying key; None for secrets, unsupported kinds and encryption keys."""
     try:
         key = to_verifying_key(jwt.PyJWK(published).key)
     except (jwt.PyJWTError, ValueError, TypeError):

@@ -1,7 +1,6 @@
-"""JSON Web Tokens: who signed one, how long it is good, and what its bearer may do.
+"""JSON Web Tokens: verifies the signature and validity of a token, and reads its permissions.
 
-The key decides the algorithm, never the token. A token may not bring its own key along, nor say
-where to look for one.
+The key decides the algorithm, never the token. A token may not contain its own key or a URL of one.
 """
 
 import time
@@ -29,8 +28,9 @@ Now: TypeAlias = Callable[[], float]
 MAX_BYTES = 8 << 10
 MIN_SECRET_BYTES = 32
 MIN_RSA_BITS = 2048
-_BROUGHT_ALONG = ("crit", "jku", "jwk", "x5c", "x5u")
-"""Headers that ask for more than a signature. We understand no extension, so none is critical."""
+_FORBIDDEN_HEADERS = ("crit", "jku", "jwk", "x5c", "x5u")
+"""Headers that ask for more than a signature check. No extension is supported, so none may be
+critical."""
 
 _signatures = jwt.PyJWS(algorithms=["HS256", "RS256", "EdDSA"])
 
@@ -47,7 +47,7 @@ class VerifyingKeys(Protocol):
         ...
 
 
-class OneKey:
+class SingleKey:
     """The same key for every token, whatever id it names."""
 
     def __init__(self, key: VerifyingKey) -> None:
@@ -59,14 +59,14 @@ class OneKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What must be in a token, besides a time when it ends. ``skew`` is in seconds."""
+    """What a token must contain, besides an expiry. ``skew`` is in seconds."""
 
     issuer: str | None = None
     audience: str | None = None
     skew: int = 30
     roles_claim: str = "roles"
     quota: Quota | None = None
-    """Of everybody who comes with a token."""
+    """The quota of every principal with a token."""
 
 
 class Verified(NamedTuple):
@@ -75,7 +75,7 @@ class Verified(NamedTuple):
 
 
 class _Claims(msgspec.Struct, frozen=True, kw_only=True):
-    """Absent is not null: ``"queues": null`` must not come to mean every queue."""
+    """Absent is not null: ``"queues": null`` must not mean every queue."""
 
     exp: float
     nbf: float | msgspec.UnsetType = msgspec.UNSET
@@ -92,12 +92,13 @@ class Tokens:
         self._now = now
 
     async def verify(self, token: bytes) -> Verified:
-        """Who bears the token; raises ``Unauthenticated`` with a reason that shows none of it."""
+        """The principal of a token; raises ``Unauthenticated`` without revealing any part of the
+        token."""
         if len(token) > MAX_BYTES:
             raise Unauthenticated(f"the token is larger than {MAX_BYTES} bytes")
         key = await self._keys.get(_kid(token))
         raw = _payload(token, key)
-        claims = _standard(raw)
+        claims = _decode_claims(raw)
         self._check_times(claims)
         self._check_parties(claims)
         subject = _subject(claims)
@@ -120,20 +121,20 @@ class Tokens:
     def _check_parties(self, claims: _Claims) -> None:
         expected = self._expected
         if expected.issuer is not None and claims.iss != expected.issuer:
-            raise Unauthenticated("the token is from another issuer")
+            raise Unauthenticated("the token has the wrong issuer")
         audience = (claims.aud,) if isinstance(claims.aud, str) else claims.aud or ()
         if expected.audience is not None and expected.audience not in audience:
-            raise Unauthenticated("the token is for another audience")
+            raise Unauthenticated("the token has the wrong audience")
 
 
 def from_secret(secret: str) -> VerifyingKey:
     key = secret.encode()
     if len(key) < MIN_SECRET_BYTES:
-        raise Invalid("jwt_secret", f"must have {MIN_SECRET_BYTES} bytes at least, not {len(key)}")
+        raise Invalid("jwt_secret", f"must have at least {MIN_SECRET_BYTES} bytes, not {len(key)}")
     try:
         _signatures.get_algorithm_by_name("HS256").prepare_key(key)
     except jwt.InvalidKeyError:
-        raise Invalid("jwt_secret", "is a public key; give its file as jwt_public_key") from None
+        raise Invalid("jwt_secret", "is a public key; pass its file as jwt_public_key") from None
     return VerifyingKey("HS256", key)
 
 
@@ -144,18 +145,18 @@ def from_pem(path: str) -> VerifyingKey:
     except OSError as error:
         raise Invalid("jwt_public_key", f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, UnsupportedAlgorithm):
-        raise Invalid("jwt_public_key", f"there is no public key in PEM form in {path}") from None
-    found = to_verifying_key(key)
-    if found is None:
+        raise Invalid("jwt_public_key", f"{path} contains no public key in PEM format") from None
+    verifying_key = to_verifying_key(key)
+    if verifying_key is None:
         raise Invalid(
             "jwt_public_key",
-            f"must be an RSA key of {MIN_RSA_BITS} bits at least, or an Ed25519 key",
+            f"must be an RSA key of at least {MIN_RSA_BITS} bits, or an Ed25519 key",
         )
-    return found
+    return verifying_key
 
 
 def to_verifying_key(key: object) -> VerifyingKey | None:
-    """A public key with the algorithm that it is for; None if it is for none of ours."""
+    """A public key with its algorithm; None if the algorithm is not supported."""
     if isinstance(key, RSAPublicKey) and key.key_size >= MIN_RSA_BITS:
         return VerifyingKey("RS256", key)
     if isinstance(key, Ed25519PublicKey):
@@ -167,55 +168,55 @@ def _kid(token: bytes) -> str | None:
     try:
         header = _signatures.get_unverified_header(token)
     except jwt.InvalidTokenError:
-        raise Unauthenticated("the token is not a JSON Web Token that is understood") from None
-    for name in _BROUGHT_ALONG:
+        raise Unauthenticated("the token is not a valid JSON Web Token") from None
+    for name in _FORBIDDEN_HEADERS:
         if name in header:
-            raise Unauthenticated(f"the token has the header {name!r}, which is refused")
+            raise Unauthenticated(f"the token header {name!r} is not allowed")
     kid: str | None = header.get("kid")
     return kid
 
 
 def _payload(token: bytes, key: VerifyingKey) -> dict[str, Any]:
-    """The claims of a token, once its signature is known to be right."""
+    """The claims of a token whose signature is valid."""
     try:
         signed = _signatures.decode(token, key.key, algorithms=[key.algorithm])
         return msgspec.json.decode(signed, type=dict[str, Any])
     except jwt.InvalidAlgorithmError:
-        raise Unauthenticated("the token is not signed with this server's algorithm") from None
+        raise Unauthenticated("the token's algorithm is not this server's") from None
     except jwt.InvalidSignatureError:
-        raise Unauthenticated("the signature of the token is wrong") from None
+        raise Unauthenticated("the token's signature is invalid") from None
     except (jwt.InvalidTokenError, msgspec.DecodeError, ValueError, RecursionError):
-        raise Unauthenticated("the token is not a JSON Web Token that is understood") from None
+        raise Unauthenticated("the token is not a valid JSON Web Token") from None
 
 
-def _standard(claims: dict[str, Any]) -> _Claims:
+def _decode_claims(claims: dict[str, Any]) -> _Claims:
     try:
         return msgspec.convert(claims, _Claims)
     except msgspec.ValidationError as error:
-        # It names the claim and the type that it has, not its value.
-        raise Unauthenticated(f"the claims of the token are not right: {error}") from None
+        # The message names the claim and its type, not its value.
+        raise Unauthenticated(f"invalid token claims: {error}") from None
 
 
 def _subject(claims: _Claims) -> str | None:
-    """An empty one is none. One that could not be stored with a message is refused here."""
+    """The subject; None if it is empty. Rejects one that could not be stored with a message."""
     subject = None if claims.sub is msgspec.UNSET else claims.sub or None
     try:
         return check_label("sub", subject)
     except Invalid as error:
-        raise Unauthenticated(f"the claims of the token are not right: {error}") from None
+        raise Unauthenticated(f"invalid token claims: {error}") from None
 
 
 def _principal_id(claims: _Claims, subject: str) -> str:
-    """A digest, because an issuer may be long; of JSON, so that no two pairs look the same."""
+    """A digest, because an issuer may be long; of JSON, so that no two pairs are equal."""
     issuer = None if claims.iss is msgspec.UNSET else claims.iss
     return f"token:{sha256(msgspec.json.encode([issuer, subject])).hexdigest()}"
 
 
 def _roles(claims: dict[str, Any], name: str) -> tuple[str, ...]:
     try:
-        found = msgspec.convert(claims.get(name, ()), str | tuple[str, ...])
+        roles = msgspec.convert(claims.get(name, ()), str | tuple[str, ...])
     except msgspec.ValidationError:
         raise Unauthenticated(
-            f"the claims of the token are not right: {name!r} must be a text or a list of texts"
+            f"invalid token claims: {name!r} must be a string or a list of strings"
         ) from None
-    return (found,) if isinstance(found, str) else found
+    return (roles,) if isinstance(roles, str) else roles

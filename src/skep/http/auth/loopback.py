@@ -1,10 +1,10 @@
-"""Which addresses only this machine can reach."""
+"""Addresses that only this machine can reach."""
 
 from ipaddress import ip_address
 
 
 def is_loopback(host: str) -> bool:
-    """Whether nobody else can reach ``host``; what is not certain can be reached."""
+    """Whether only this machine can reach ``host``; False if that is not certain."""
     if host == "localhost":
         return True
     try:

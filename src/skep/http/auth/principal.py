@@ -1,4 +1,4 @@
-"""Who may do what: permissions, the roles that bundle them, and who asks."""
+"""Permissions, the roles that bundle them, and the principal of a request."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from skep.model.quota import Quota
 
 
 class Permission(StrEnum):
-    """What a route can need. A role is a set of these."""
+    """What a route can require. A role is a set of permissions."""
 
     NONE = "none"
-    """Everybody may, also without a token."""
+    """No credentials required."""
     SOME = "some"
-    """Any of the others; which, depends on what the body asks for."""
+    """Any of the others; the body decides which."""
     STATUS = "status"
     """See names and numbers, no payloads."""
     READ = "read"
@@ -23,7 +23,7 @@ class Permission(StrEnum):
     POP = "pop"
     """Pop, acknowledge, extend, record traces."""
     OPERATE = "operate"
-    """Configure queues, move groups, send dead letters back."""
+    """Configure queues, move groups, replay dead letters."""
     ADMIN = "admin"
     """Delete queues and groups, maintenance."""
 
@@ -38,7 +38,7 @@ ROLES: dict[str, frozenset[Permission]] = {
     "consumer": frozenset({Permission.POP}),
     "operator": _BROWSE | {Permission.OPERATE},
     "admin": _ALL,
-    # Queen's own names for its three levels.
+    # Queen's names for its three levels.
     "read-only": _BROWSE,
     "read-write": _ALL - {Permission.ADMIN},
 }
@@ -46,12 +46,12 @@ ROLES: dict[str, frozenset[Permission]] = {
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks. ``queues`` are exact names, or beginnings of names with a ``*`` behind; None
+    """The caller of a request. ``queues`` are exact names, or prefixes that end with ``*``; None
     means every queue. What is not granted is denied.
 
-    ``quota`` limits what it may create and how often it may ask; None means no limits.
-    ``id`` identifies the key, or the issuer and subject of the token; None if there is neither.
-    ``subject`` is what messages are marked with: different principals may have the same.
+    ``quota`` limits what the principal may create and its request rate; None means no limits.
+    ``id`` identifies the key, or the issuer and subject of the token; None without either.
+    ``subject`` is recorded as the producer of messages: several principals may share one.
     """
 
     subject: str | None
@@ -62,11 +62,11 @@ class Principal:
 
     @property
     def holder(self) -> str | None:
-        """Whom a lease is bound to; None where authentication is off.
+        """The owner that leases are bound to; None without authentication.
 
-        Tokens without a subject cannot be told apart: to leases they are one holder.
+        Tokens without a subject cannot be distinguished: their leases have one owner.
         """
-        return None if self is ANYBODY else self.id or "no subject"
+        return None if self is FULL_ACCESS else self.id or "no subject"
 
     @property
     def restricted(self) -> bool:
@@ -83,24 +83,24 @@ class Principal:
 
     def check_queues(self, queues: Iterable[str]) -> None:
         if not all(map(self.sees, queues)):
-            raise not_yours()
+            raise not_accessible()
 
 
-def not_yours() -> Forbidden:
-    """What a principal for some queues is told of every id that is not of these queues: whether
-    there is something else of this id, and of which queue, it may not learn."""
-    return Forbidden("this is not there, or is about a queue that is not one of yours")
+def not_accessible() -> Forbidden:
+    """The same error for every id outside the caller's queues: it must not reveal whether the id
+    exists, or in which queue."""
+    return Forbidden("it does not exist, or belongs to a queue that you may not access")
 
 
 def permissions_of(roles: Iterable[str]) -> frozenset[Permission]:
-    """What roles allow together; a role that is not ours allows nothing."""
+    """The permissions of all roles together; an unknown role grants nothing."""
     return frozenset().union(*(ROLES.get(role, frozenset()) for role in roles))
 
 
-ANYBODY = Principal(None, _ALL)
-"""Who asks where authentication is off."""
-NOBODY = Principal(None, frozenset(), ())
-"""Who asks without a token or a key where authentication is on."""
+FULL_ACCESS = Principal(None, _ALL)
+"""Every caller of a server without authentication."""
+NO_CREDENTIALS = Principal(None, frozenset(), ())
+"""A caller without credentials of a server with authentication."""
 
 
 def _matches(pattern: str, queue: str) -> bool:

@@ -1,4 +1,4 @@
-"""Files with secrets, which other users of the machine must not reach."""
+"""Files with secrets, which other users of the machine must not access."""
 
 import stat
 from pathlib import Path

@@ -1,26 +1,27 @@
-"""Memory of a server: kept from one round to the next, given back when a crowd has gone.
+"""Keeps freed memory for the next requests, and returns it after many connections were closed.
 
-Left alone, glibc returns the buffers of every round to the system and asks for them again, which
-costs more than filling them; and keeps for ever what thousands of connections had.
+By default, glibc returns large buffers to the system after each request and allocates them again,
+which costs more than filling them; and it never returns the memory of thousands of closed
+connections.
 """
 
 import ctypes
 import gc
 
-_CROWD = 1_000
-"""Connections that must have gone for it to be worth a pause of some milliseconds."""
+_MANY_CONNECTIONS = 1_000
+"""Closed connections that make a pause of some milliseconds worthwhile."""
 _TRIM_THRESHOLD = -1
 _MMAP_THRESHOLD = -3
-"""The numbers of ``mallopt``'s settings."""
+"""Parameter numbers of ``mallopt``."""
 _KEPT_BYTES = 32 << 20
 _LARGE_BYTES = 512 << 10
-"""What is as large as this goes back to the system at once: kept, it would leave holes."""
+"""Larger allocations go back to the system at once: kept, they would fragment the heap."""
 
 
 class MemoryTrimmer:
     def __init__(self) -> None:
         self._most = 0
-        """How many connections there were at once since memory was given back."""
+        """The maximum number of connections since memory was last returned."""
         self._last = 0
         self._libc = ctypes.CDLL(None)
         if hasattr(self._libc, "mallopt"):
@@ -28,11 +29,11 @@ class MemoryTrimmer:
             self._libc.mallopt(_MMAP_THRESHOLD, _LARGE_BYTES)
 
     def observe(self, connections: int) -> None:
-        """Called several times a second with the number of connections."""
+        """Trim after connections were closed; called several times a second with their number."""
         self._most = max(self._most, connections)
         still_going = connections < self._last
         self._last = connections
-        if self._most - connections >= _CROWD and not still_going:
+        if self._most - connections >= _MANY_CONNECTIONS and not still_going:
             self._most = connections
             gc.collect()
             if hasattr(self._libc, "malloc_trim"):

@@ -1,4 +1,4 @@
-"""What the door knows of itself."""
+"""Identity and counters of this server process."""
 
 import os
 import socket
@@ -28,11 +28,11 @@ class ServerInfo:
     version: str = field(default_factory=_version)
     started: float = field(default_factory=time.monotonic)
     responses: Counter[tuple[str, str, int]] = field(default_factory=Counter)
-    """How many answers were given, by method, route and status."""
+    """Responses by method, route and status."""
     bodies: BodyBudget = field(default_factory=lambda: BodyBudget(HttpLimits().unfinished_bytes))
     rejections: RejectionLog = field(default_factory=RejectionLog)
-    refused: Counter[str] = field(default_factory=Counter)
-    """How many requests were refused because of a quota, by its name."""
+    quota_rejections: Counter[str] = field(default_factory=Counter)
+    """Requests rejected because of a quota, by its name."""
 
     @property
     def worker_id(self) -> str:
@@ -40,5 +40,5 @@ class ServerInfo:
 
     @property
     def uptime(self) -> float:
-        """Seconds since it was opened."""
+        """Seconds since the start."""
         return time.monotonic() - self.started

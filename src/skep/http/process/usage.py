@@ -1,4 +1,4 @@
-"""What this process takes of its machine."""
+"""CPU time and memory of this process."""
 
 import os
 import resource

@@ -1,4 +1,4 @@
-"""What the door answers, one file per subject."""
+"""The routes of the API, one file per resource."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from skep.http.routing import Route
 
 
 def all_routes(*, backup_directory: Path | None = None) -> tuple[Route, ...]:
-    """Everything that the door can do, and the pages that describe it."""
+    """Every route, and those of the documentation."""
     routes = (
         *push.ROUTES,
         *pop.ROUTES,

@@ -1,11 +1,11 @@
-"""Acknowledging, and keeping leases."""
+"""Acknowledging messages, and extending leases."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from skep.core.broker import Broker
 from skep.errors import Invalid, LeaseLost
-from skep.http.auth.principal import Permission, not_yours
+from skep.http.auth.principal import Permission, not_accessible
 from skep.http.limits import ANY_SIZE
 from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Route
@@ -34,13 +34,13 @@ _IN_BATCH = "acknowledgments[{}].partition_id"
 
 
 async def ack(request: HttpRequest) -> HttpResponse:
-    """Say of one message what became of it."""
+    """Settle one message."""
     to_numbers([request.body], "partition_id")
     return HttpResponse(await settle_items(request, [request.body], request.body.consumer_group))
 
 
 async def ack_batch(request: HttpRequest) -> HttpResponse:
-    """Say of several messages what became of them, under one lease or several."""
+    """Settle several messages, under one lease or several."""
     body: AckBatchBody = request.body
     to_numbers(body.acknowledgments, _IN_BATCH)
     return HttpResponse(await settle_items(request, body.acknowledgments, body.consumer_group))
@@ -49,14 +49,14 @@ async def ack_batch(request: HttpRequest) -> HttpResponse:
 async def settle_items(
     request: HttpRequest, items: Sequence[AckItem], group: str | None
 ) -> Sequence[Acked]:
-    """Settle items lease by lease. One that is lost takes only its own items with it."""
+    """Settle items lease by lease. A lost lease affects only its own items."""
     by_lease: dict[str, list[int]] = {}
     for index, item in enumerate(items):
         by_lease.setdefault(item.lease_id or "", []).append(index)
     responses: dict[int, Acked] = {}
     for lease_id, indexes in by_lease.items():
-        some = {index: items[index] for index in indexes}
-        for response in await _settle_lease(request, lease_id, some, group):
+        lease_items = {index: items[index] for index in indexes}
+        for response in await _settle_lease(request, lease_id, lease_items, group):
             responses[response.index] = response
     return [responses[index] for index in range(len(items))]
 
@@ -72,45 +72,45 @@ async def _settle_lease(
             held_by = await broker.held_messages.group_of_lease(lease_id)
             if held_by not in (group, None):
                 raise LeaseLost(lease_id)
-        places = await find_places(broker, lease_id, items)
-        verdicts = to_verdicts_of(items, places)
+        offsets = await find_offsets(broker, lease_id, items)
+        verdicts = to_verdicts_of(items, offsets)
         done = await broker.settle(lease_id, list(verdicts.values())) if verdicts else Settlement()
     except (Invalid, LeaseLost):
-        return [_refused(broker, index, item, NO_LEASE) for index, item in items.items()]
+        return [_not_settled(broker, index, item, NO_LEASE) for index, item in items.items()]
     dead = set(done.given_up)
     return [
-        _settled(broker, index, item, done.released, dlq=places[index] in dead)
-        if places[index] is not None
-        else _refused(broker, index, item, NOT_FOUND)
+        _settled(broker, index, item, done.released, dlq=offsets[index] in dead)
+        if offsets[index] is not None
+        else _not_settled(broker, index, item, NOT_FOUND)
         for index, item in items.items()
     ]
 
 
-async def find_places(
+async def find_offsets(
     broker: Broker, lease_id: LeaseId, items: dict[int, AckItem]
 ) -> dict[int, tuple[int, Offset] | None]:
     """Partition and offset of each item; None if there is no such message."""
     by_partition: dict[int, list[int]] = {}
     for index, item in items.items():
         by_partition.setdefault(partition_of(item.partition_id), []).append(index)
-    places: dict[int, tuple[int, Offset] | None] = {}
+    located: dict[int, tuple[int, Offset] | None] = {}
     for number, indexes in by_partition.items():
         ids = [items[index].transaction_id for index in indexes]
         offsets = await broker.held_messages.offsets(lease_id, number, ids)
         for index, offset in zip(indexes, offsets, strict=True):
-            places[index] = None if offset is None else (number, offset)
-    return places
+            located[index] = None if offset is None else (number, offset)
+    return located
 
 
 def to_verdicts_of(
-    items: dict[int, AckItem], places: dict[int, tuple[int, Offset] | None]
+    items: dict[int, AckItem], offsets: dict[int, tuple[int, Offset] | None]
 ) -> dict[tuple[int, Offset], Verdict]:
-    """A verdict for each message; what is said of one a second time does not count."""
+    """A verdict for each message; a second one for the same message is ignored."""
     verdicts: dict[tuple[int, Offset], Verdict] = {}
     for index, item in items.items():
-        place = places[index]
-        if place is not None and place not in verdicts:
-            verdicts[place] = Verdict(*place, STATUS[item.status], item.error or "")
+        message = offsets[index]
+        if message is not None and message not in verdicts:
+            verdicts[message] = Verdict(*message, STATUS[item.status], item.error or "")
     return verdicts
 
 
@@ -127,7 +127,7 @@ def _settled(broker: Broker, index: int, item: AckItem, released: bool, *, dlq: 
     )
 
 
-def _refused(broker: Broker, index: int, item: AckItem, error: str) -> Acked:
+def _not_settled(broker: Broker, index: int, item: AckItem, error: str) -> Acked:
     queue, partition = _names(broker, item)
     return Acked(
         index=index,
@@ -144,20 +144,20 @@ def _names(broker: Broker, item: AckItem) -> tuple[str | None, str | None]:
 
 
 def _check_holder(request: HttpRequest, lease_id: LeaseId) -> None:
-    """A lease of another principal is answered like one that is lost."""
+    """Treat a lease of another principal as lost."""
     if not request.holds(lease_id):
         raise LeaseLost(lease_id)
 
 
 async def settle(request: HttpRequest) -> HttpResponse:
-    """Settle messages of a lease by offset, or all that it holds alike."""
+    """Settle messages of a lease by offset, or all messages of the lease alike."""
     body: SettleBody = request.body
     lease_id = check_lease_id("leaseId", request.params["leaseId"])
     _check_holder(request, lease_id)
     if body.verdicts is not None:
         done = await request.broker.settle(lease_id, to_verdicts(body.verdicts))
     elif body.status is None:
-        raise Invalid("status", "is required, unless there are verdicts")
+        raise Invalid("status", "is required without verdicts")
     elif STATUS[body.status] == "completed":
         done = await request.broker.ack(lease_id)
     else:
@@ -169,7 +169,7 @@ async def settle(request: HttpRequest) -> HttpResponse:
 async def _verdicts_on_all(
     request: HttpRequest, lease_id: LeaseId, status: Status
 ) -> list[Verdict]:
-    """The same verdict on all that a lease holds."""
+    """The same verdict for every message of a lease."""
     error = request.body.error or ""
     held = await request.broker.held_messages.all_held(lease_id)
     if not held:
@@ -178,7 +178,7 @@ async def _verdicts_on_all(
 
 
 async def extend(request: HttpRequest) -> HttpResponse:
-    """Keep a lease. One that is lost is a 409: Queen's clients take any 200 for a success."""
+    """Extend a lease. A lost one is a 409: Queen's clients take any 200 for success."""
     lease_id = check_lease_id("leaseId", request.params["leaseId"])
     _check_holder(request, lease_id)
     until = await request.broker.extend(lease_id, request.body.seconds)
@@ -205,7 +205,7 @@ async def queues_of(broker: Broker, items: Iterable[Any], field: str) -> set[str
     numbers = set(to_numbers(items, field))
     names = [await broker.held_messages.partition(number) for number in numbers]
     if None in names:
-        raise not_yours()
+        raise not_accessible()
     return {found[0] for found in names if found}
 
 
@@ -215,7 +215,7 @@ async def _queues_of_lease(request: HttpRequest) -> Iterable[str]:
 
 
 async def queues_of_lease(request: HttpRequest, lease_id: LeaseId) -> set[str]:
-    """The queues of a lease; none of one that another principal holds."""
+    """The queues of a lease; empty if another principal holds it."""
     return (
         await request.broker.held_messages.queues_of_lease(lease_id)
         if request.holds(lease_id)
@@ -248,7 +248,7 @@ ROUTES = (
         paths.ACK,
         ack,
         _queues_of_item,
-        "Say of one message what became of it. A late answer changes nothing and says so.",
+        "Acknowledge one message. A late acknowledgement changes nothing, and `success` is false.",
         AckBody,
         list[Acked],
     ),
@@ -256,7 +256,7 @@ ROUTES = (
         paths.ACK_BATCH,
         ack_batch,
         _queues_of_items,
-        "Say of several messages what became of them.",
+        "Acknowledge several messages.",
         AckBatchBody,
         list[Acked],
     ),
@@ -264,7 +264,7 @@ ROUTES = (
         paths.SETTLE,
         settle,
         _queues_of_settlement,
-        "Settle messages of a lease by their offsets; all that it holds if none are named.",
+        "Settle messages of a lease by offset, or all its messages if none are named.",
         SettleBody,
         SettleResponse,
     ),
@@ -272,7 +272,7 @@ ROUTES = (
         paths.EXTEND,
         extend,
         _queues_of_lease,
-        "Keep a lease for at least so many seconds from now.",
+        "Extend a lease to at least `seconds` from now.",
         ExtendBody,
         Extended,
     ),

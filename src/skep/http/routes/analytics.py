@@ -1,4 +1,4 @@
-"""What happened, over time."""
+"""Statistics over time."""
 
 from skep.http.auth.principal import Permission
 from skep.http.process.usage import usage_now
@@ -42,7 +42,7 @@ TOP = 10
 
 
 async def analytics(request: HttpRequest) -> HttpResponse:
-    """What was pushed and processed, by the minute, hour or day."""
+    """Pushed and processed messages per minute, hour or day."""
     query: AnalyticsQuery = request.query
     span = window(request, minutes=INTERVALS[query.interval])
     tallies = request.broker.insight.metrics.by_queue(
@@ -61,7 +61,7 @@ async def analytics(request: HttpRequest) -> HttpResponse:
 
 
 async def system_metrics(request: HttpRequest) -> HttpResponse:
-    """What this server takes of its machine: now, if that is in the time asked for."""
+    """CPU time and memory of this server: one point, if the time range includes now."""
     span, moment, server_info = window(request), now(request), request.server_info
     points = []
     if span.start <= moment <= span.stop:
@@ -84,7 +84,7 @@ async def system_metrics(request: HttpRequest) -> HttpResponse:
 
 
 async def worker_metrics(request: HttpRequest) -> HttpResponse:
-    """What this server did."""
+    """Operations of this server."""
     span = window(request)
     buckets = await _series(request, span)
     tallies = request.broker.insight.metrics.by_queue(
@@ -112,7 +112,7 @@ async def postgres_stats(request: HttpRequest) -> HttpResponse:
 
 
 async def queue_ops(request: HttpRequest) -> HttpResponse:
-    """What happened to each queue."""
+    """Operations by queue."""
     span = window(request)
     series = await _series_by_queue(request, span)
     return HttpResponse(
@@ -126,7 +126,7 @@ async def queue_ops(request: HttpRequest) -> HttpResponse:
 
 
 async def queue_lag(request: HttpRequest) -> HttpResponse:
-    """How old messages were when they were delivered, and what waits now."""
+    """Age of messages at delivery, and the current backlog."""
     span, moment = window(request), now(request)
     names = {config.name for config in await queues(request)}
     lags = await request.broker.insight.groups.groups(lambda name: name in names)
@@ -153,28 +153,28 @@ async def queue_lag(request: HttpRequest) -> HttpResponse:
 
 
 async def latencies(request: HttpRequest) -> HttpResponse:
-    """How long messages took from their push to their ack."""
+    """Latency from push to ack."""
     query: LatenciesQuery = request.query
     span = window(request)
-    found, then = await request.broker.insight.latencies.between(
+    latencies, next_at = await request.broker.insight.latencies.between(
         await queue_filter(request), span.start_at, span.stop_at, limit=query.limit
     )
     return HttpResponse(
         LatenciesResponse(
             time_range=span.time_range,
-            series=[to_latency(each) for each in found],
-            next=None if then is None else to_datetime(then),
+            series=[to_latency(each) for each in latencies],
+            next=None if next_at is None else to_datetime(next_at),
         )
     )
 
 
 async def parked(request: HttpRequest) -> HttpResponse:
-    """Long polls that wait at this server."""
-    found = request.broker.insight.queues.parked(request.principal.sees)
+    """Long polls parked at this server."""
+    parked_polls = request.broker.insight.queues.parked(request.principal.sees)
     return HttpResponse(
         Parked(
             timestamp=now(request),
-            total=sum(found.values()),
+            total=sum(parked_polls.values()),
             replicas=[
                 ParkedRow(
                     queue=queue,
@@ -182,14 +182,14 @@ async def parked(request: HttpRequest) -> HttpResponse:
                     worker_id=request.server_info.worker_id,
                     parked=count,
                 )
-                for (queue, group), count in sorted(found.items())
+                for (queue, group), count in sorted(parked_polls.items())
             ],
         )
     )
 
 
 async def retention(request: HttpRequest) -> HttpResponse:
-    """What left the queues, and by which rule."""
+    """Messages removed from queues, by rule."""
     span = window(request)
     removals = await request.broker.insight.queues.removals(
         await queues(request), span.start_at, span.stop_at
@@ -223,7 +223,7 @@ ROUTES = (
         handler=analytics,
         needs=Permission.STATUS,
         queues=queue_in_query,
-        summary="What was pushed and processed, by the minute, hour or day.",
+        summary="Pushed and processed messages per minute, hour or day.",
         query=AnalyticsQuery,
         response=Analytics,
     ),
@@ -232,7 +232,7 @@ ROUTES = (
         handler=system_metrics,
         needs=Permission.STATUS,
         queues=queue_in_query,
-        summary="What this server takes of its machine.",
+        summary="CPU time and memory of this server.",
         query=WindowQuery,
         response=SystemMetrics,
     ),
@@ -241,7 +241,7 @@ ROUTES = (
         handler=worker_metrics,
         needs=Permission.STATUS,
         queues=queue_in_query,
-        summary="What this server did.",
+        summary="Operations of this server over a time range.",
         query=WindowQuery,
         response=WorkerMetrics,
     ),
@@ -250,7 +250,7 @@ ROUTES = (
         handler=postgres_stats,
         needs=Permission.STATUS,
         queues=no_queue,
-        summary="What PostgreSQL says of itself; empty where there is none.",
+        summary="PostgreSQL statistics in Queen's format; this server does not collect any.",
         response=PostgresStats,
     ),
     get(
@@ -258,7 +258,7 @@ ROUTES = (
         handler=queue_ops,
         needs=Permission.STATUS,
         queues=queue_in_query,
-        summary="What happened to each queue.",
+        summary="Operations by queue over a time range.",
         query=WindowQuery,
         response=QueueOps,
     ),
@@ -267,7 +267,7 @@ ROUTES = (
         handler=queue_lag,
         needs=Permission.STATUS,
         queues=queue_in_query,
-        summary="How old messages were when they were delivered, and what waits now.",
+        summary="Age of messages at delivery over a time range, and the current backlog.",
         query=WindowQuery,
         response=QueueLag,
     ),
@@ -276,7 +276,7 @@ ROUTES = (
         handler=latencies,
         needs=Permission.STATUS,
         queues=queue_in_query,
-        summary="How long messages took from their push to their ack, by minute, queue and group.",
+        summary="Latency from push to ack by minute, queue and group.",
         query=LatenciesQuery,
         response=LatenciesResponse,
     ),
@@ -285,7 +285,7 @@ ROUTES = (
         handler=parked,
         needs=Permission.STATUS,
         queues=no_queue,
-        summary="Long polls that wait at this server.",
+        summary="Long polls parked at this server.",
         response=Parked,
     ),
     get(
@@ -293,7 +293,7 @@ ROUTES = (
         handler=retention,
         needs=Permission.STATUS,
         queues=queue_in_query,
-        summary="What left the queues, and by which rule.",
+        summary="Messages removed from queues over a time range, by rule.",
         query=WindowQuery,
         response=Retention,
     ),

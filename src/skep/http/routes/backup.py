@@ -1,4 +1,4 @@
-"""Backups, in a directory that the server's owner has set aside for them."""
+"""Backups, into the directory that the operator has configured."""
 
 from functools import partial
 from pathlib import Path
@@ -12,24 +12,24 @@ from skep.wire.admin.maintenance import BackupBody, BackupResponse
 
 
 async def backup(directory: Path | None, request: HttpRequest) -> HttpResponse:
-    """Write a copy of the store while work goes on."""
-    place = _place(directory, request.body.path)
-    await request.broker.backup(place)
-    return HttpResponse(BackupResponse(path=str(place)), 201)
+    """Write a copy of the store while the server runs."""
+    target = _place(directory, request.body.path)
+    await request.broker.backup(target)
+    return HttpResponse(BackupResponse(path=str(target)), 201)
 
 
 def _place(directory: Path | None, path: str) -> Path:
-    """Where a backup goes: who may make one may not write anywhere else."""
+    """The directory of a backup; it must be inside the backup directory."""
     if directory is None:
-        raise Conflict("the server makes no backups; start it with SKEP_BACKUP_DIRECTORY")
+        raise Conflict("backups are not enabled; set SKEP_BACKUP_DIRECTORY")
     try:
         root = directory.resolve()
-        place = (root / path).resolve()
+        target = (root / path).resolve()
     except (OSError, ValueError, RuntimeError):
         raise Invalid("path", "is not a path") from None
-    if root not in place.parents:
-        raise Invalid("path", "must lie below the backup directory of the server")
-    return place
+    if root not in target.parents:
+        raise Invalid("path", "must be inside the backup directory of the server")
+    return target
 
 
 def backup_route(directory: Path | None) -> Route:
@@ -39,7 +39,7 @@ def backup_route(directory: Path | None) -> Route:
         handler=partial(backup, directory),
         needs=Permission.ADMIN,
         queues=every_queue,
-        summary="Write a copy of the store below the backup directory, while work goes on.",
+        summary="Write a copy of the store into the backup directory, while the server runs.",
         body=BackupBody,
         response=BackupResponse,
         status=201,

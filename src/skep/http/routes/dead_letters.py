@@ -1,4 +1,4 @@
-"""Dead letters: looking at them, sending them back, throwing them away."""
+"""Dead letters: list, replay, delete."""
 
 from skep.core.insight.dead_letter_browser import DeadLetterQuery
 from skep.http.auth.principal import Permission
@@ -24,7 +24,7 @@ from skep.wire.pagination import Pagination, in_utc
 
 
 async def letters(request: HttpRequest) -> HttpResponse:
-    """Dead letters of one queue or of all that the caller sees."""
+    """Dead letters of one queue, or of all queues that the caller may see."""
     query: DeadLettersQuery = request.query
     page = await request.broker.insight.dead_letters.page(
         await queues_in_query(request, partition=query.partition),
@@ -59,7 +59,7 @@ async def letter(request: HttpRequest) -> HttpResponse:
 
 
 async def replay(request: HttpRequest) -> HttpResponse:
-    """Put dead letters back at the end of their partitions, for every group of the queue."""
+    """Append dead letters to their partitions again, for every group of the queue."""
     queue, choice = request.params["queue"], check_selection(request.body)
     broker = request.broker.dead_letters
     if choice.numbers is not None:
@@ -71,7 +71,7 @@ async def replay(request: HttpRequest) -> HttpResponse:
 
 
 async def delete_letters(request: HttpRequest) -> HttpResponse:
-    """Throw dead letters away for good."""
+    """Delete dead letters."""
     queue, choice = request.params["queue"], check_selection(to_selection(request.query))
     broker = request.broker.dead_letters
     if choice.numbers is not None:
@@ -91,7 +91,7 @@ ROUTES = (
         handler=letters,
         needs=Permission.STATUS,
         queues=queue_in_query,
-        summary="Dead letters, newest first; payloads and error texts need the permission read.",
+        summary="List dead letters, newest first; payloads and errors need the permission read.",
         query=DeadLettersQuery,
         response=DeadLettersResponse,
     ),
@@ -100,7 +100,7 @@ ROUTES = (
         handler=letter,
         needs=Permission.READ,
         queues=named_queue,
-        summary="One dead letter with its payload.",
+        summary="Return one dead letter with its payload.",
         response=WireDeadLetter,
     ),
     post(
@@ -108,7 +108,7 @@ ROUTES = (
         handler=replay,
         needs=Permission.OPERATE,
         queues=named_queue,
-        summary="Send dead letters back: by number, those of a group or partition, or all.",
+        summary="Replay dead letters: by number, those of a group or partition, or all.",
         body=DeadLetterSelection,
         response=Replayed,
     ),
@@ -117,7 +117,7 @@ ROUTES = (
         handler=delete_letters,
         needs=Permission.ADMIN,
         queues=named_queue,
-        summary="Throw dead letters away: by number, those of a group or partition, or all.",
+        summary="Delete dead letters: by number, those of a group or partition, or all.",
         query=DeadLetterSelectionQuery,
         response=DeletedDeadLetters,
     ),

@@ -1,4 +1,4 @@
-"""What the door says about itself."""
+"""The documentation of the API: OpenAPI document and HTML page."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -19,12 +19,17 @@ _POLICY = (
 
 
 def docs_routes(routes: Sequence[Route]) -> tuple[Route, ...]:
-    """The documentation of ``routes`` and of itself."""
+    """The routes that document ``routes`` and themselves."""
     spec: dict[str, object] = {}
     made = (
         _route(paths.OPENAPI, "The OpenAPI document of this server.", _json(spec)),
-        _route(paths.DOCS, "This documentation, for people.", _page(spec), "text/html"),
-        _route(paths.DOCS_STYLE, "How it looks.", _once(lambda: _STYLE), "text/css"),
+        _route(paths.DOCS, "This documentation as an HTML page.", _page(spec), "text/html"),
+        _route(
+            paths.DOCS_STYLE,
+            "The style sheet of the page.",
+            _once(lambda: _STYLE),
+            "text/css",
+        ),
     )
     spec.update(document([*routes, *made], version=version("skep")))
     return made
@@ -48,7 +53,7 @@ _STYLE = HttpResponse(STYLE.encode(), media_type=b"text/css; charset=utf-8")
 
 
 def _once(make: Callable[[], HttpResponse]) -> Handler:
-    """Always the same reply, made when it is first asked for: anybody may ask, also at length."""
+    """A constant response, created when it is first requested."""
     made = cache(make)
 
     async def response(request: HttpRequest) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""Consumer groups: how far they are, and moving them."""
+"""Consumer groups: lag, seek, delete."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -34,14 +34,14 @@ from skep.wire.pagination import in_utc
 
 
 async def groups(request: HttpRequest) -> HttpResponse:
-    """Every group of every queue that the caller sees."""
+    """Every group of every queue that the caller may see."""
     lags = await request.broker.insight.groups.groups(request.principal.sees)
     now = _now(request)
     return HttpResponse([to_group_row(lag, now) for lag in lags])
 
 
 async def group(request: HttpRequest) -> HttpResponse:
-    """One group in each of its queues, by partition."""
+    """One group in each of its queues, by partition or lane."""
     name, query = request.params["group"], request.query
     lags, now = request.broker.insight.groups, _now(request)
     return HttpResponse(
@@ -61,26 +61,29 @@ async def group(request: HttpRequest) -> HttpResponse:
 
 
 async def lagging(request: HttpRequest) -> HttpResponse:
-    """Where messages wait longer than that, the oldest first."""
+    """Partitions whose oldest message waits longer than a time, oldest first."""
     query: LaggingQuery = request.query
-    places = await request.broker.insight.groups.lagging(
+    partitions = await request.broker.insight.groups.lagging(
         request.principal.sees, seconds=query.min_lag_seconds, limit=query.limit
     )
     now = _now(request)
     return HttpResponse(
-        [to_lagging_row(each.queue, each.group, each.lag, now) async for each in yielding(places)]
+        [
+            to_lagging_row(each.queue, each.group, each.lag, now)
+            async for each in yielding(partitions)
+        ]
     )
 
 
 async def delete_group(request: HttpRequest) -> HttpResponse:
-    """Forget a group in every queue that the caller sees."""
+    """Delete a group in every queue that the caller may see."""
     name = request.params["group"]
     queues = await request.broker.insight.groups.of(name, request.principal.sees)
     return HttpResponse(await _delete(request, name, queues, None, await _reader(request, name)))
 
 
 async def delete_group_in_queue(request: HttpRequest) -> HttpResponse:
-    """Forget a group in one queue."""
+    """Delete a group in one queue."""
     name, queue = request.params["group"], request.params["queue"]
     await request.broker.queues.get(queue)
     queues = await request.broker.insight.groups.of(name, lambda each: each == queue)
@@ -91,19 +94,19 @@ async def delete_group_in_queue(request: HttpRequest) -> HttpResponse:
 
 
 async def _reader(request: HttpRequest, name: str) -> Reader | None:
-    """A group that reads journals, if the caller sees all of their queues."""
-    found = await request.broker.reader_groups.find(name)
-    return found if found and all(map(request.principal.sees, found.position.queues)) else None
+    """A reader group, if the caller may see all of its queues."""
+    reader = await request.broker.reader_groups.find(name)
+    return reader if reader and all(map(request.principal.sees, reader.position.queues)) else None
 
 
 async def _delete(
     request: HttpRequest, name: str, queues: Sequence[str], queue: str | None, reader: Reader | None
 ) -> DeletedGroup:
-    """That there is no such group is no error: it is gone."""
+    """Delete a group; not an error if there is none."""
     partitions = 0
     if reader is not None:
         if not request.query.delete_metadata:
-            raise Conflict(f"{name!r} reads the journal: where it starts is in its checkpoint")
+            raise Conflict(f"{name!r} is a reader group: its start position is in its checkpoint")
         await request.broker.reader_groups.forget(name)
     for each in queues:
         if request.query.delete_metadata:
@@ -120,7 +123,7 @@ async def _delete(
 
 
 async def resubscribe(request: HttpRequest) -> HttpResponse:
-    """Let a group start elsewhere, wherever it has not read anything yet."""
+    """Change where a group starts, in partitions that it has not read yet."""
     name, start = request.params["group"], in_utc(request.body.subscription_timestamp)
     queues = await _subscribed(request, name)
     moved = [await request.broker.groups.resubscribe(queue, name, start) for queue in queues]
@@ -135,7 +138,7 @@ async def resubscribe(request: HttpRequest) -> HttpResponse:
 
 
 async def _subscribed(request: HttpRequest, name: str) -> Sequence[str]:
-    """The queue that is asked for, or all that the caller sees and the group has popped from."""
+    """The queue in the body, or all visible queues that the group has popped from."""
     queue = request.body.queue_name
     if queue is None:
         return await request.broker.insight.groups.find(name, request.principal.sees)
@@ -202,7 +205,7 @@ ROUTES = (
         handler=groups,
         needs=Permission.STATUS,
         queues=no_queue,
-        summary="Every group in every queue, and how far it is behind.",
+        summary="List every group of every queue with its lag.",
         response=list[GroupRow],
     ),
     get(
@@ -210,7 +213,7 @@ ROUTES = (
         handler=lagging,
         needs=Permission.STATUS,
         queues=no_queue,
-        summary="Partitions in which messages wait for a group longer than that.",
+        summary="List partitions whose oldest message has waited longer than `minLagSeconds`.",
         query=LaggingQuery,
         response=list[LaggingRow],
     ),
@@ -219,7 +222,7 @@ ROUTES = (
         handler=group,
         needs=Permission.STATUS,
         queues=no_queue,
-        summary="One group in each partition of each of its queues.",
+        summary="Return one group in each partition or lane of its queues.",
         query=GroupQuery,
         response=dict[str, GroupQueue],
     ),
@@ -228,7 +231,7 @@ ROUTES = (
         handler=delete_group,
         needs=Permission.ADMIN,
         queues=no_queue,
-        summary="Forget a group in every queue: its next pop is a first contact.",
+        summary="Delete a group in every queue: its next pop is a new subscription.",
         query=DeleteGroupQuery,
         response=DeletedGroup,
     ),
@@ -237,7 +240,7 @@ ROUTES = (
         handler=delete_group_in_queue,
         needs=Permission.ADMIN,
         queues=named_queue,
-        summary="Forget a group in one queue.",
+        summary="Delete a group in one queue.",
         query=DeleteGroupQuery,
         response=DeletedGroup,
     ),
@@ -246,7 +249,7 @@ ROUTES = (
         handler=resubscribe,
         needs=Permission.OPERATE,
         queues=_queue_in_body,
-        summary="Let a group start at a time in the partitions that it has not read yet.",
+        summary="Start a group at a time, in the partitions that it has not read yet.",
         body=SubscriptionBody,
         response=Resubscribed,
     ),

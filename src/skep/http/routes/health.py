@@ -1,4 +1,4 @@
-"""Whether the server is well, and its numbers for who watches many servers."""
+"""Health checks and metrics of the server."""
 
 import asyncio
 
@@ -19,15 +19,15 @@ from skep.wire.stats.health import (
     to_cpu,
     to_memory,
 )
-from skep.wire.stats.status_queue import to_words
+from skep.wire.stats.status_queue import to_duration_text
 
 PATIENCE = 2.0
-"""Seconds after which a store that does not answer counts as broken."""
-UNWELL = "the store takes no writes; the log of the server says why"
+"""Seconds after which a store that does not respond counts as unhealthy."""
+UNWELL = "the store does not accept writes; see the server's log"
 
 
 async def health(request: HttpRequest) -> HttpResponse:
-    """Whether the store takes writes; 503 if it does not."""
+    """Whether the store accepts writes; 503 if not."""
     problem = await _problem(request)
     server_info = request.server_info
     return HttpResponse(
@@ -37,7 +37,7 @@ async def health(request: HttpRequest) -> HttpResponse:
             server="skep",
             worker_id=server_info.worker_id,
             version=server_info.version,
-            uptime=to_words(server_info.uptime),
+            uptime=to_duration_text(server_info.uptime),
             error=problem,
         ),
         503 if problem else 200,
@@ -45,12 +45,12 @@ async def health(request: HttpRequest) -> HttpResponse:
 
 
 async def live(request: HttpRequest) -> HttpResponse:
-    """Whether the process answers. It does not ask the store: a restart would not mend that."""
+    """Whether the process responds. The store is not checked: a restart would not repair it."""
     return HttpResponse(Alive())
 
 
 async def ready(request: HttpRequest) -> HttpResponse:
-    """Whether requests should be sent here; 503 if not, also while the server is stopping."""
+    """Whether to send requests to this server; 503 if not, also while it is stopping."""
     problem = (
         "the server is stopping"
         if request.broker.insight.health.is_stopping
@@ -63,19 +63,19 @@ async def ready(request: HttpRequest) -> HttpResponse:
 
 
 async def _problem(request: HttpRequest) -> str | None:
-    """What is wrong with the store; in full only for who may see the status."""
+    """The problem of the store; in full only with the permission status."""
     try:
         async with asyncio.timeout(PATIENCE):
             await request.broker.insight.health.check()
     except TimeoutError:
-        return "the store does not answer"
+        return "the store does not respond"
     except SkepError as error:
         return str(error) if request.may(Permission.STATUS) else UNWELL
     return None
 
 
 async def metrics(request: HttpRequest) -> HttpResponse:
-    """A few numbers, without the names of queues."""
+    """A few metrics, without names of queues."""
     counters, usage, uptime = (
         request.broker.insight.metrics,
         usage_now(),
@@ -98,16 +98,16 @@ async def metrics(request: HttpRequest) -> HttpResponse:
 
 
 async def scrape(request: HttpRequest) -> HttpResponse:
-    """Numbers for Prometheus; those of queues only for who may see the status."""
+    """Metrics for Prometheus; those of queues only with the permission status."""
     insight, sees = request.broker.insight, request.principal.sees
     (worker,) = workers(request)
-    families = prometheus.of_server(request, worker, healthy=await _problem(request) is None)
+    families = prometheus.server_metrics(request, worker, healthy=await _problem(request) is None)
     if request.may(Permission.STATUS) and not insight.health.is_closed:
-        found = await insight.queues.find(sees)
-        names = {config.name for config in found}
+        visible = await insight.queues.find(sees)
+        names = {config.name for config in visible}
         tallies = insight.metrics.totals(lambda name: name in names)
-        families += prometheus.of_queues(await insight.queues.queues(found), tallies)
-        families += prometheus.of_groups(await insight.groups.groups(sees), now(request))
+        families += prometheus.queue_metrics(await insight.queues.queues(visible), tallies)
+        families += prometheus.group_metrics(await insight.groups.groups(sees), now(request))
     return HttpResponse(prometheus.expose(families), media_type=prometheus.CONTENT_TYPE)
 
 
@@ -117,7 +117,7 @@ ROUTES = (
         handler=health,
         needs=Permission.NONE,
         queues=no_queue,
-        summary="Whether the server can do its work; 503 if the store takes no writes.",
+        summary="Check that the server works; 503 if the store does not accept writes.",
         response=HealthResponse,
     ),
     get(
@@ -125,7 +125,7 @@ ROUTES = (
         handler=live,
         needs=Permission.NONE,
         queues=no_queue,
-        summary="Whether the process answers, whatever the state of its store.",
+        summary="Check that the process responds, whatever the state of its store.",
         response=Alive,
     ),
     get(
@@ -133,7 +133,7 @@ ROUTES = (
         handler=ready,
         needs=Permission.NONE,
         queues=no_queue,
-        summary="Whether requests should be sent here; 503 if not.",
+        summary="Check whether to send requests to this server; 503 if not.",
         response=ReadyResponse,
     ),
     get(
@@ -141,7 +141,7 @@ ROUTES = (
         handler=metrics,
         needs=Permission.NONE,
         queues=no_queue,
-        summary="A few numbers of this server.",
+        summary="Basic metrics of this server.",
         response=MetricsResponse,
     ),
     get(
@@ -149,7 +149,7 @@ ROUTES = (
         handler=scrape,
         needs=Permission.NONE,
         queues=no_queue,
-        summary="Numbers for Prometheus, as text; those of queues need the permission 'status'.",
+        summary="Metrics in Prometheus' text format; those of queues need the permission 'status'.",
         media_type="text/plain",
     ),
 )

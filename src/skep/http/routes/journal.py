@@ -1,4 +1,4 @@
-"""The journal: whole queues as tables and streams, for Spark and others who read in bulk."""
+"""The journal: whole queues in bulk, for Spark and other bulk readers."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
@@ -10,7 +10,7 @@ from skep.core.journal.journal import Selection
 from skep.core.journal.reader_group import Reader, Start, StartAtTime
 from skep.core.journal.scan import PartitionFilter
 from skep.errors import Invalid, NotFound, OutcomeUnknown, SkepError, Unavailable
-from skep.http.auth.principal import Permission, not_yours
+from skep.http.auth.principal import Permission, not_accessible
 from skep.http.limits import MB
 from skep.http.problems import status_of
 from skep.http.request import HttpRequest, HttpResponse
@@ -38,9 +38,9 @@ MAX_BATCH_ROWS = 100_000
 
 
 async def heads(request: HttpRequest) -> HttpResponse:
-    """How far queues go, and where a time is; with a wait not before there is something new."""
+    """Heads of queues, and the position of a time; with a wait, after the heads have moved."""
     body: HeadsBody = request.body
-    found = await request.broker.journal.look(
+    result = await request.broker.journal.look(
         Selection(queues=body.queues, pattern=body.pattern),
         request.principal.sees,
         at=None if body.at is None else body.at * MILLISECOND,
@@ -53,7 +53,7 @@ async def heads(request: HttpRequest) -> HttpResponse:
         await request.authorize()
     return HttpResponse(
         HeadsResponse(
-            heads=found.heads, first=found.first, at=found.at, end=found.end, rows=found.rows
+            heads=result.heads, first=result.first, at=result.at, end=result.end, rows=result.rows
         )
     )
 
@@ -64,9 +64,9 @@ async def read(request: HttpRequest) -> HttpResponse:
     check_count("batchRows", body.batch_rows, least=1, most=MAX_BATCH_ROWS)
     if not body.columns or len(set(body.columns)) != len(body.columns):
         raise Invalid("columns", "must name at least one column, and none twice")
-    some = PartitionFilter(partitions=body.partitions, prefix=body.prefix or "", share=body.share)
+    selected = PartitionFilter(partitions=body.partitions, prefix=body.prefix or "", share=body.share)
     steps = await request.broker.journal.read(
-        body.queue, body.number, body.ranges, some, in_order=body.in_order
+        body.queue, body.number, body.ranges, selected, in_order=body.in_order
     )
     return HttpResponse(_stream(body, steps), media_type=ARROW.encode())
 
@@ -81,7 +81,7 @@ async def _stream(body: ReadBody, steps: AsyncIterator[Step]) -> AsyncGenerator[
                 yield piece
         last = writer.end()
     except SkepError as error:
-        # It is too late for a status; a stream that merely ended would not say why.
+        # The status is already sent; a stream that just ended would not report the error.
         again = isinstance(error, Unavailable | OutcomeUnknown)
         last = writer.fail(str(error), status_of(error), again=again)
     for piece in last:
@@ -89,14 +89,14 @@ async def _stream(body: ReadBody, steps: AsyncIterator[Step]) -> AsyncGenerator[
 
 
 def _writer(body: ReadBody) -> "Writer":
-    # Here and not above: it costs a second and eighty megabytes, and most servers never need it.
+    # Imported here: it takes a second and eighty megabytes, and most servers never need it.
     from skep.wire.journal.arrow_writer import Writer
 
     return Writer(body)
 
 
 async def begin(request: HttpRequest) -> HttpResponse:
-    """Where a group begins to read; the same answer until it has moved on from there."""
+    """The start position of a reader group; the same until the group has moved on."""
     request.principal.check(Permission.READ)
     await _check_group(request)
     body: BeginBody = request.body
@@ -111,58 +111,58 @@ async def begin(request: HttpRequest) -> HttpResponse:
 
 def _start(start: msgspec.Raw) -> Start:
     try:
-        asked = to_start(start)
+        decoded = to_start(start)
     except msgspec.ValidationError:
         raise Invalid(
             "start", "must be 'earliest', 'latest', 'group', a position, or a time with 'at'"
         ) from None
-    if isinstance(asked, StartAt):
-        return StartAtTime(at=asked.at * MILLISECOND, otherwise=asked.otherwise)
-    return asked
+    if isinstance(decoded, StartAt):
+        return StartAtTime(at=decoded.at * MILLISECOND, otherwise=decoded.otherwise)
+    return decoded
 
 
 async def move(request: HttpRequest) -> HttpResponse:
-    """Say how far a group is."""
+    """Record the position of a reader group."""
     await _check_group(request)
     body: MoveBody = request.body
-    found = await request.broker.reader_groups.move(
+    moved = await request.broker.reader_groups.move(
         request.params["group"], body.position, stay=body.stay
     )
-    return await _shown(request, found)
+    return await _to_response(request, moved)
 
 
 async def _check_group(request: HttpRequest) -> None:
-    """Who moves a group decides how long the queues keep messages that it has read so far."""
-    known = await request.broker.reader_groups.find(request.params["group"])
-    if known is not None:
-        request.principal.check_queues(known.position.queues)
+    """The position of a group decides how long queues keep messages, so check access to them."""
+    existing = await request.broker.reader_groups.find(request.params["group"])
+    if existing is not None:
+        request.principal.check_queues(existing.position.queues)
 
 
 async def reader(request: HttpRequest) -> HttpResponse:
-    """How far a group is, and how many messages lie behind it."""
+    """The position of a reader group, and its lag."""
     try:
-        found = await request.broker.reader_groups.get(request.params["group"])
+        group = await request.broker.reader_groups.get(request.params["group"])
     except NotFound:
         if request.principal.restricted:
-            raise not_yours() from None
+            raise not_accessible() from None
         raise
-    request.principal.check_queues(found.position.queues)
-    return await _shown(request, found)
+    request.principal.check_queues(group.position.queues)
+    return await _to_response(request, group)
 
 
-async def _shown(request: HttpRequest, found: Reader) -> HttpResponse:
-    heads = await request.broker.journal.heads_of(found.position)
+async def _to_response(request: HttpRequest, reader: Reader) -> HttpResponse:
+    heads = await request.broker.journal.heads_of(reader.position)
     lag = sum(
-        behind(queue.lanes, found.position.queues[name].lanes)
+        behind(queue.lanes, reader.position.queues[name].lanes)
         for name, queue in heads.queues.items()
     )
     return HttpResponse(
-        ReaderResponse(group=found.group, position=found.position, heads=heads, lag=lag)
+        ReaderResponse(group=reader.group, position=reader.position, heads=heads, lag=lag)
     )
 
 
 def _selected(request: HttpRequest) -> Iterable[str]:
-    """Those that are named; of a pattern only those are found that the caller sees."""
+    """The named queues; a pattern only matches queues that the caller may see."""
     return request.body.queues or ()
 
 
@@ -203,7 +203,7 @@ ROUTES = (
         handler=begin,
         needs=Permission.POP,
         queues=_selected,
-        summary="Decide once where a group begins to read the journal.",
+        summary="Decide once where a reader group starts.",
         body=BeginBody,
         body_bytes=2 * MB,
         response=BeginResponse,
@@ -213,7 +213,7 @@ ROUTES = (
         handler=move,
         needs=Permission.POP,
         queues=_of_position,
-        summary="Say how far a group is in the journal: its lag is counted from there.",
+        summary="Record the position of a reader group; its lag is counted from there.",
         body=MoveBody,
         body_bytes=2 * MB,
         response=ReaderResponse,
@@ -224,7 +224,7 @@ ROUTES = (
         handler=reader,
         needs=Permission.STATUS,
         queues=no_queue,
-        summary="How far a group is in the journal, and how far it is behind.",
+        summary="Return the position of a reader group, and its lag.",
         response=ReaderResponse,
     ),
 )

@@ -1,10 +1,10 @@
-"""What a request is about that names a queue in its query, or a partition and a message by id."""
+"""Finds the queue, partition or message that a request names."""
 
 from collections.abc import Iterable
 from uuid import UUID
 
 from skep.errors import Invalid, MessageNotFound, PartitionNotFound
-from skep.http.auth.principal import not_yours
+from skep.http.auth.principal import not_accessible
 from skep.http.request import HttpRequest
 from skep.model.address import address_of, partition_of
 from skep.model.message import Message
@@ -12,7 +12,7 @@ from skep.model.queue import Queue
 
 
 def queue_in_query(request: HttpRequest) -> Iterable[str]:
-    """For a route with the queue in its query, if it is about one."""
+    """For a route with an optional queue in its query."""
     return () if request.query.queue is None else (request.query.queue,)
 
 
@@ -23,9 +23,9 @@ async def queues_in_query(
     task: str | None = None,
     partition: str | None = None,
 ) -> list[Queue]:
-    """The queue in the query, which must exist, or all that the caller sees.
+    """The queue in the query, which must exist, or all queues that the caller may see.
 
-    If one queue is asked for, it must have the ``partition`` that is.
+    With one queue and a ``partition``, the queue must have it.
     """
     name: str | None = request.query.queue
     if name is None:
@@ -40,10 +40,10 @@ async def queues_in_query(
 
 async def queue_of_partition(request: HttpRequest) -> Iterable[str]:
     """For a route with the id of a partition in its path."""
-    found = await request.broker.held_messages.partition(partition_in_path(request))
-    if found is None:
-        raise not_yours()
-    return (found[0],)
+    names = await request.broker.held_messages.partition(partition_in_path(request))
+    if names is None:
+        raise not_accessible()
+    return (names[0],)
 
 
 def partition_in_path(request: HttpRequest) -> int:
@@ -56,18 +56,18 @@ def partition_in_path(request: HttpRequest) -> int:
 
 
 async def message_in_path(request: HttpRequest) -> Message:
-    """The message that the path names by its partition and transaction id."""
+    """The message that the path names by partition and transaction id."""
     return await find_message(request, partition_in_path(request), request.params["transactionId"])
 
 
 async def find_message(request: HttpRequest, partition: int, transaction_id: str) -> Message:
-    """The message with a transaction id in a partition, or with this as its own id."""
+    """The message with a transaction id in a partition, or with this message id."""
     names = await request.broker.held_messages.partition(partition)
     try:
-        found = names and await request.broker.messages.find(*names, transaction_id)
+        message = names and await request.broker.messages.find(*names, transaction_id)
     except Invalid as error:
         raise Invalid("transactionId", error.reason) from None
-    return found or await _find_by_id(request, partition, transaction_id)
+    return message or await _find_by_id(request, partition, transaction_id)
 
 
 async def _find_by_id(request: HttpRequest, partition: int, text: str) -> Message:

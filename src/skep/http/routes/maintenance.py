@@ -14,13 +14,13 @@ async def show(request: HttpRequest) -> HttpResponse:
 
 
 async def switch_pushing(request: HttpRequest) -> HttpResponse:
-    """Begin or end to buffer pushes."""
+    """Start or stop buffering pushes."""
     await request.broker.maintenance.set_pushing(request.body.enabled)
     return HttpResponse(_response(request))
 
 
 async def switch_popping(request: HttpRequest) -> HttpResponse:
-    """Begin or end to answer every pop with nothing."""
+    """Start or stop returning no messages from pops."""
     await request.broker.maintenance.set_popping(request.body.enabled)
     return HttpResponse(_response(request))
 
@@ -29,7 +29,7 @@ def _response(request: HttpRequest) -> MaintenanceResponse:
     maintenance = request.broker.maintenance
     words = [
         _push_mode(maintenance),
-        "pops find nothing" if maintenance.popping else "pops are served",
+        "pops return nothing" if maintenance.popping else "pops are served",
     ]
     return MaintenanceResponse(
         maintenance_mode=maintenance.pushing,
@@ -54,7 +54,7 @@ def _route(method: str, path: str, handler: Handler, summary: str, body: object 
         path=path,
         handler=handler,
         needs=Permission.ADMIN,
-        # To look is harmless; to switch stops everybody's queues.
+        # Reading is harmless; switching stops every queue.
         queues=no_queue if body is None else every_queue,
         summary=summary,
         body=body,

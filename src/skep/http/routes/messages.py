@@ -1,4 +1,4 @@
-"""Looking at messages without consuming them, and doing something about one of them."""
+"""Messages without consuming them: browse, delete, retry, give up."""
 
 from datetime import timedelta
 
@@ -35,11 +35,11 @@ from skep.wire.message.message import (
 from skep.wire.pagination import in_utc
 
 RECENT = timedelta(hours=1)
-"""How far back a list goes that is not asked to go further."""
+"""Default start of a list, before now."""
 
 
 async def messages(request: HttpRequest) -> HttpResponse:
-    """Messages of one queue or of all that the caller sees, newest first."""
+    """Messages of one queue, or of all queues that the caller may see, newest first."""
     query: MessagesQuery = request.query
     page = await request.broker.insight.messages.page(
         await queues_in_query(
@@ -69,34 +69,34 @@ async def messages(request: HttpRequest) -> HttpResponse:
 
 
 async def message(request: HttpRequest) -> HttpResponse:
-    """One message with its payload, and what became of it."""
-    found = await message_in_path(request)
-    view = await request.broker.insight.messages.get(found.id)
+    """One message with its payload and status."""
+    message = await message_in_path(request)
+    view = await request.broker.insight.messages.get(message.id)
     return HttpResponse(to_message_detail(view, await _letter_of(request, view)))
 
 
 async def delete_message(request: HttpRequest) -> HttpResponse:
-    """Remove one message for good; its dead letters stay."""
-    found = await message_in_path(request)
-    await request.broker.messages.delete(found.id)
+    """Delete one message; its dead letters stay."""
+    message = await message_in_path(request)
+    await request.broker.messages.delete(message.id)
     return HttpResponse(
         DeletedMessage(
-            partition_id=partition_id(found.partition_number),
-            transaction_id=found.transaction_id,
+            partition_id=partition_id(message.partition_number),
+            transaction_id=message.transaction_id,
         )
     )
 
 
 async def retry(request: HttpRequest) -> HttpResponse:
-    """Send a message back that was given up: the newest dead letter of it, or a group's."""
+    """Replay the newest dead letter of a message, or that of a group."""
     letter = await request.broker.insight.dead_letters.find(
         partition_in_path(request),
         request.params["transactionId"],
         group=request.body.consumer_group,
     )
     if letter is None:
-        found = await message_in_path(request)
-        raise Conflict(f"message {found.transaction_id!r} is not among the dead letters")
+        message = await message_in_path(request)
+        raise Conflict(f"message {message.transaction_id!r} is not a dead letter")
     (receipt,) = await request.broker.dead_letters.replay(letter.queue, [letter.number])
     return HttpResponse(
         Retried(
@@ -109,15 +109,17 @@ async def retry(request: HttpRequest) -> HttpResponse:
 
 
 async def give_up(request: HttpRequest) -> HttpResponse:
-    """Move a message to the dead letters of the groups that have not read it, or of one."""
+    """Dead-letter a message for the groups that have not read it, or for one group."""
     body: GiveUpBody = request.body
-    found = await message_in_path(request)
+    message = await message_in_path(request)
     groups = await request.broker.messages.give_up(
-        found.id, group=body.consumer_group, error=body.error
+        message.id, group=body.consumer_group, error=body.error
     )
     return HttpResponse(
         MovedToDeadLetters(
-            transaction_id=found.transaction_id, message_id=found.id, consumer_groups=list(groups)
+            transaction_id=message.transaction_id,
+            message_id=message.id,
+            consumer_groups=list(groups),
         )
     )
 
@@ -136,7 +138,7 @@ ROUTES = (
         handler=messages,
         needs=Permission.STATUS,
         queues=queue_in_query,
-        summary="Messages and what became of them, newest first; payloads for who may read them.",
+        summary="List messages with their status, newest first; payloads need the permission read.",
         query=MessagesQuery,
         response=WireMessages,
     ),
@@ -145,7 +147,7 @@ ROUTES = (
         handler=message,
         needs=Permission.READ,
         queues=queue_of_partition,
-        summary="One message with its payload, and what became of it for each group.",
+        summary="Return one message with its payload, and its status for each group.",
         response=MessageDetail,
     ),
     delete(
@@ -153,7 +155,7 @@ ROUTES = (
         handler=delete_message,
         needs=Permission.OPERATE,
         queues=queue_of_partition,
-        summary="Remove one message for good.",
+        summary="Delete one message.",
         response=DeletedMessage,
     ),
     post(
@@ -161,7 +163,7 @@ ROUTES = (
         handler=retry,
         needs=Permission.OPERATE,
         queues=queue_of_partition,
-        summary="Send a message back that is among the dead letters.",
+        summary="Replay the dead letter of a message.",
         body=GroupBody,
         response=Retried,
     ),
@@ -170,7 +172,7 @@ ROUTES = (
         handler=give_up,
         needs=Permission.OPERATE,
         queues=queue_of_partition,
-        summary="Move a message to the dead letters of groups that have not read it.",
+        summary="Dead-letter a message for groups that have not read it.",
         body=GiveUpBody,
         response=MovedToDeadLetters,
     ),

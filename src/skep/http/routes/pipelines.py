@@ -1,9 +1,9 @@
-"""Runs of pipelines: telling of them, and looking at them."""
+"""Runs of pipelines: report and list."""
 
 from collections.abc import Iterable
 
 from skep.errors import NotFound
-from skep.http.auth.principal import Permission, Principal, not_yours
+from skep.http.auth.principal import Permission, Principal, not_accessible
 from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Route, delete, every_queue, get, no_queue
 from skep.model.pipeline import PipelineRun
@@ -12,29 +12,33 @@ from skep.wire.admin.pipeline_run import (
     DeletedPipeline,
     PipelineBody,
     PipelineRow,
-    PipelineRows,
     PipelinesQuery,
+    PipelinesResponse,
     to_row,
     to_run,
 )
 
 
 async def put(request: HttpRequest) -> HttpResponse:
-    """Keep what is said of a run."""
-    known = await request.broker.pipelines.find(request.params["id"])
-    if known is not None:
-        _check(request, known)
+    """Store the reported state of a run."""
+    stored = await request.broker.pipelines.find(request.params["id"])
+    if stored is not None:
+        _check(request, stored)
     return HttpResponse(
         to_row(await request.broker.pipelines.put(to_run(request.params["id"], request.body)))
     )
 
 
 async def runs(request: HttpRequest) -> HttpResponse:
-    """The runs all of whose queues the caller sees."""
+    """The runs whose queues the caller may all see."""
     query: PipelinesQuery = request.query
-    found = [run for run in await request.broker.pipelines.list() if _sees(request.principal, run)]
-    page = found[query.offset : query.offset + query.limit]
-    return HttpResponse(PipelineRows(pipelines=[to_row(run) for run in page], total=len(found)))
+    visible = [
+        run for run in await request.broker.pipelines.list() if _sees(request.principal, run)
+    ]
+    page = visible[query.offset : query.offset + query.limit]
+    return HttpResponse(
+        PipelinesResponse(pipelines=[to_row(run) for run in page], total=len(visible))
+    )
 
 
 async def run(request: HttpRequest) -> HttpResponse:
@@ -43,7 +47,7 @@ async def run(request: HttpRequest) -> HttpResponse:
 
 
 async def delete_run(request: HttpRequest) -> HttpResponse:
-    """Forget a run. That there is none is no error: it is gone."""
+    """Delete the record of a run; not an error if there is none."""
     name = request.params["id"]
     try:
         await _seen(request)
@@ -55,18 +59,18 @@ async def delete_run(request: HttpRequest) -> HttpResponse:
 
 async def _seen(request: HttpRequest) -> PipelineRun:
     try:
-        found = await request.broker.pipelines.get(request.params["id"])
+        run = await request.broker.pipelines.get(request.params["id"])
     except NotFound:
         if request.principal.restricted:
-            raise not_yours() from None
+            raise not_accessible() from None
         raise
-    _check(request, found)
-    return found
+    _check(request, run)
+    return run
 
 
 def _check(request: HttpRequest, run: PipelineRun) -> None:
     if not _sees(request.principal, run):
-        raise not_yours()
+        raise not_accessible()
 
 
 def _sees(principal: Principal, run: PipelineRun) -> bool:
@@ -84,7 +88,7 @@ ROUTES = (
         handler=put,
         needs=Permission.POP,
         queues=_of_body,
-        summary="Say how far a run of a pipeline is, or how it ended.",
+        summary="Report the progress or the end of a pipeline run.",
         body=PipelineBody,
         response=PipelineRow,
     ),
@@ -93,16 +97,16 @@ ROUTES = (
         handler=runs,
         needs=Permission.STATUS,
         queues=no_queue,
-        summary="The runs of pipelines on all machines, the newest first.",
+        summary="List the pipeline runs of all machines, newest first.",
         query=PipelinesQuery,
-        response=PipelineRows,
+        response=PipelinesResponse,
     ),
     get(
         path=paths.PIPELINE,
         handler=run,
         needs=Permission.STATUS,
         queues=no_queue,
-        summary="A run of a pipeline.",
+        summary="Return one pipeline run.",
         response=PipelineRow,
     ),
     delete(
@@ -110,7 +114,7 @@ ROUTES = (
         handler=delete_run,
         needs=Permission.ADMIN,
         queues=no_queue,
-        summary="Forget a run of a pipeline; the pipeline itself goes on.",
+        summary="Delete the record of a pipeline run; the pipeline itself keeps running.",
         response=DeletedPipeline,
     ),
 )

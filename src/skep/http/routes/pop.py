@@ -1,4 +1,4 @@
-"""Popping, with long poll."""
+"""Pop, with long poll."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -24,10 +24,10 @@ _NEW = frozenset({"new", "new-only"})
 
 async def pop(request: HttpRequest) -> HttpResponse:
     """Lease the next messages; 204 if there are none in time."""
-    asked = _asked(request)
-    delivery = await request.broker.pop(**asked, wait=0)
+    arguments = _pop_arguments(request)
+    delivery = await request.broker.pop(**arguments, wait=0)
     if delivery is None and request.query.wait and not request.broker.maintenance.popping:
-        delivery = await _while_connected(request, asked, request.query.timeout / 1000)
+        delivery = await _while_connected(request, arguments, request.query.timeout / 1000)
     if delivery is not None:
         return HttpResponse(to_pop_response(delivery))
     return (
@@ -38,34 +38,34 @@ async def pop(request: HttpRequest) -> HttpResponse:
 
 
 async def _while_connected(
-    request: HttpRequest, asked: dict[str, Any], wait: float
+    request: HttpRequest, arguments: dict[str, Any], wait: float
 ) -> Delivery | None:
-    """Wait for messages as long as the client does: nothing is leased for who has gone."""
+    """Wait for messages while the client is connected: nothing is leased for a client that left."""
     popping = asyncio.current_task()
     assert popping is not None
-    gone = asyncio.ensure_future(_cancel_when_gone(request, popping))
+    disconnected = asyncio.ensure_future(_cancel_on_disconnect(request, popping))
     try:
-        return await request.broker.pop(**asked, wait=wait, authorize=request.authorize)
+        return await request.broker.pop(**arguments, wait=wait, authorize=request.authorize)
     except asyncio.CancelledError:
-        if not gone.done():
+        if not disconnected.done():
             raise
         popping.uncancel()
         return None
     finally:
-        gone.cancel()
+        disconnected.cancel()
 
 
-async def _cancel_when_gone(request: HttpRequest, popping: asyncio.Task[Any]) -> None:
+async def _cancel_on_disconnect(request: HttpRequest, popping: asyncio.Task[Any]) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
     popping.cancel()
 
 
-def _asked(request: HttpRequest) -> dict[str, Any]:
+def _pop_arguments(request: HttpRequest) -> dict[str, Any]:
     query: PopQuery = request.query
     if not 0 <= query.timeout <= MAX_TIMEOUT:
         raise Invalid("timeout", f"must be from 0 to {MAX_TIMEOUT}, not {query.timeout}")
-    asked: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "queue": request.params.get("queue"),
         "partition": request.params.get("partition"),
         "group": query.consumer_group or QUEUE_MODE,
@@ -78,12 +78,12 @@ def _asked(request: HttpRequest) -> dict[str, Any]:
         "principal": request.principal.holder,
     }
     if "queue" not in request.params:
-        asked |= {"namespace": query.namespace, "task": query.task}
-    return asked
+        arguments |= {"namespace": query.namespace, "task": query.task}
+    return arguments
 
 
 def _is_new(query: PopQuery) -> bool:
-    """Words that are not known mean ``all``, as Queen has it."""
+    """Unknown modes mean ``all``, as in Queen."""
     return query.subscription_mode in _NEW or query.subscription_from == "now"
 
 
@@ -128,6 +128,6 @@ ROUTES = (
         paths.POP,
         every_queue,
         "Lease the next messages of the queues with a namespace or a task, "
-        "the highest priority first; 204 if there are none.",
+        "highest priority first; 204 if there are none.",
     ),
 )

@@ -24,7 +24,7 @@ from skep.wire.message.push import (
 
 
 async def push(request: HttpRequest) -> HttpResponse:
-    """Append messages, of one queue or of several, all or none."""
+    """Append messages to one queue or several, all or none."""
     items: list[PushItem] = request.body.items
     if not items:
         return HttpResponse([], 201)
@@ -44,7 +44,7 @@ async def _push(
         try:
             return await _deliver(request, items, drafts)
         except InMaintenance:
-            # It began at another server, of which this one has just heard.
+            # Maintenance began at another server, and this one has just been notified.
             continue
 
 
@@ -83,7 +83,7 @@ async def _buffer(
     kept = await request.broker.maintenance.buffer(by_queue, request.principal.subject)
     if kept is None:
         return None
-    in_turn = {queue: iter(some) for queue, some in kept.items()}
+    in_turn = {queue: iter(queue_drafts) for queue, queue_drafts in kept.items()}
     return [
         Buffered(
             index=index,
@@ -96,7 +96,7 @@ async def _buffer(
 
 
 def _by_queue(items: Sequence[PushItem]) -> dict[str, list[int]]:
-    """The places of the items of each queue."""
+    """The indexes of the items of each queue."""
     by_queue: dict[str, list[int]] = {}
     for index, item in enumerate(items):
         by_queue.setdefault(item.queue, []).append(index)
@@ -126,7 +126,7 @@ ROUTES = (
         handler=push,
         needs=Permission.PUSH,
         queues=queues_of_items,
-        summary="Push messages, all of them or none. What is answered 201 is on disk.",
+        summary="Push messages, all or none. After a 201 they are on disk.",
         body=PushBody,
         body_bytes=ANY_SIZE,
         response=(list[Pushed], list[Buffered]),

@@ -1,4 +1,4 @@
-"""Configuring, deleting and clearing queues."""
+"""Queues: configure, delete, clear."""
 
 from skep.errors import QueueNotFound
 from skep.http.auth.principal import Permission
@@ -28,7 +28,7 @@ async def configure(request: HttpRequest) -> HttpResponse:
 
 
 async def delete_queue(request: HttpRequest) -> HttpResponse:
-    """Remove a queue with all it holds. That there is none is no error: it is gone."""
+    """Delete a queue with its content; not an error if there is none."""
     name = request.params["queue"]
     try:
         number = (await request.broker.queues.get(name)).number
@@ -39,7 +39,7 @@ async def delete_queue(request: HttpRequest) -> HttpResponse:
 
 
 async def clear(request: HttpRequest) -> HttpResponse:
-    """Remove the messages of a queue or of one partition; offsets and groups stay."""
+    """Delete the messages of a queue or of one partition; offsets and groups stay."""
     name, partition = request.params["queue"], request.query.partition
     count = await request.broker.queues.clear(name, partition=partition)
     return HttpResponse(Cleared(count=count, queue=name, partition=partition or "all"))
@@ -48,8 +48,8 @@ async def clear(request: HttpRequest) -> HttpResponse:
 async def removals(request: HttpRequest) -> HttpResponse:
     """The retention history of a queue."""
     queue = await request.broker.queues.get(request.params["queue"])
-    found = await request.broker.queues.removals(queue.name, limit=request.query.limit)
-    return HttpResponse(from_removals(queue, found))
+    history = await request.broker.queues.removals(queue.name, limit=request.query.limit)
+    return HttpResponse(from_removals(queue, history))
 
 
 ROUTES = (
@@ -58,7 +58,7 @@ ROUTES = (
         handler=configure,
         needs=Permission.OPERATE,
         queues=lambda request: (request.body.queue,),
-        summary="Create a queue, or replace its configuration: what is left out has its default.",
+        summary="Create a queue, or replace its configuration: omitted options get their defaults.",
         body=ConfigureBody,
         response=Configured,
     ),
@@ -75,7 +75,7 @@ ROUTES = (
         handler=clear,
         needs=Permission.ADMIN,
         queues=named_queue,
-        summary="Remove all messages of a queue or of one partition; its groups stay.",
+        summary="Delete all messages of a queue or of one partition; its groups stay.",
         query=ClearQuery,
         response=Cleared,
     ),
@@ -84,7 +84,7 @@ ROUTES = (
         handler=removals,
         needs=Permission.STATUS,
         queues=named_queue,
-        summary="What left a queue in the last 90 days, and by which rule, newest first.",
+        summary="Messages removed from a queue in the last 90 days, by rule, newest first.",
         query=RemovalsQuery,
         response=Removals,
     ),

@@ -1,4 +1,4 @@
-"""Queues, partitions and labels in numbers."""
+"""Statistics of queues, partitions and labels."""
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -19,17 +19,17 @@ from skep.wire.stats.resource import (
     DepthResponse,
     LagSpread,
     NamespaceRow,
-    NamespaceRows,
+    NamespacesResponse,
     PartitionDepth,
     PartitionRow,
     PartitionsQuery,
     PartitionsResponse,
     QueueDetail,
-    QueueRows,
     QueuesQuery,
+    QueuesResponse,
     ResourceOverview,
     TaskRow,
-    TaskRows,
+    TasksResponse,
     Throughput,
     to_detail,
     to_partition_detail,
@@ -42,7 +42,7 @@ SECOND = timedelta(seconds=1)
 
 
 async def overview(request: HttpRequest) -> HttpResponse:
-    """Everything that the caller sees, in a few numbers."""
+    """Totals over all queues that the caller may see."""
     insight, sees = request.broker.insight, request.principal.sees
     queues = await insight.queues.queues(await insight.queues.find(sees))
     groups = await insight.groups.groups(sees)
@@ -76,14 +76,14 @@ def _lag_spread(request: HttpRequest, groups: Iterable[GroupLag]) -> LagSpread:
 
 
 async def queues(request: HttpRequest) -> HttpResponse:
-    """The queues that the caller sees, by name."""
+    """The queues that the caller may see, by name."""
     query: QueuesQuery = request.query
-    found = await request.broker.insight.queues.find(
+    visible = await request.broker.insight.queues.find(
         request.principal.sees, namespace=query.namespace, task=query.task
     )
-    some = found[query.offset : query.offset + query.limit]
-    rows = [to_row(each) for each in await request.broker.insight.queues.queues(some)]
-    return HttpResponse(QueueRows(queues=rows, total=len(found)))
+    page = visible[query.offset : query.offset + query.limit]
+    rows = [to_row(each) for each in await request.broker.insight.queues.queues(page)]
+    return HttpResponse(QueuesResponse(queues=rows, total=len(visible)))
 
 
 async def queue(request: HttpRequest) -> HttpResponse:
@@ -99,17 +99,19 @@ async def queue(request: HttpRequest) -> HttpResponse:
 
 
 async def namespaces(request: HttpRequest) -> HttpResponse:
-    """The namespaces of the queues that the caller sees."""
+    """The namespaces of the queues that the caller may see."""
     by_label = await _by_label(request, lambda queue: queue.namespace)
-    rows = [NamespaceRow(namespace=label, **_sums(some)) for label, some in by_label]
-    return HttpResponse(NamespaceRows(namespaces=rows))
+    rows = [NamespaceRow(namespace=label, **_sums(summaries)) for label, summaries in by_label]
+    return HttpResponse(NamespacesResponse(namespaces=rows))
 
 
 async def tasks(request: HttpRequest) -> HttpResponse:
-    """The tasks of the queues that the caller sees."""
+    """The tasks of the queues that the caller may see."""
     by_label = await _by_label(request, lambda queue: queue.task)
     return HttpResponse(
-        TaskRows(tasks=[TaskRow(task=label, **_sums(some)) for label, some in by_label])
+        TasksResponse(
+            tasks=[TaskRow(task=label, **_sums(summaries)) for label, summaries in by_label]
+        )
     )
 
 
@@ -132,34 +134,36 @@ def _sums(summaries: list[QueueSummary]) -> dict[str, Any]:
 
 
 async def partitions(request: HttpRequest) -> HttpResponse:
-    """Partitions of one queue or of all, with at least so much pending."""
+    """Partitions of one queue or of all, with at least ``minDepth`` pending messages."""
     query: PartitionsQuery = request.query
     insight = request.broker.insight.queues
     rows: list[PartitionRow] = []
     skip, left = query.offset, query.limit
     for config in await queues_in_query(request):
-        some = await insight.partitions(config.name, min_pending=query.min_depth, limit=skip + left)
-        rows += [to_partition_row(config, each) async for each in yielding(some[skip:])]
-        skip, left = max(0, skip - len(some)), query.limit - len(rows)
+        matching = await insight.partitions(
+            config.name, min_pending=query.min_depth, limit=skip + left
+        )
+        rows += [to_partition_row(config, each) async for each in yielding(matching[skip:])]
+        skip, left = max(0, skip - len(matching)), query.limit - len(rows)
         if not left:
             break
     return HttpResponse(PartitionsResponse(partitions=rows))
 
 
 async def depth(request: HttpRequest) -> HttpResponse:
-    """What a group still has to read of a queue."""
+    """The backlog of a group in a queue."""
     name, query = request.params["queue"], request.query
-    found = await request.broker.insight.groups.backlog(name, query.group, limit=query.limit)
+    depth_of_group = await request.broker.insight.groups.backlog(name, query.group, limit=query.limit)
     return HttpResponse(
         DepthResponse(
             queue=name,
             group=query.group,
-            pending=found.backlog,
-            partitions_pending=found.partitions_with_backlog,
-            effective_pending=found.backlog,
+            pending=depth_of_group.backlog,
+            partitions_pending=depth_of_group.partitions_with_backlog,
+            effective_pending=depth_of_group.backlog,
             partitions=[
                 PartitionDepth(partition=partition, pending=backlog)
-                for partition, backlog in found.partitions
+                for partition, backlog in depth_of_group.partitions
             ],
         )
     )
@@ -171,7 +175,7 @@ ROUTES = (
         handler=overview,
         needs=Permission.STATUS,
         queues=no_queue,
-        summary="Everything in a few numbers.",
+        summary="Totals over all queues.",
         response=ResourceOverview,
     ),
     get(
@@ -179,16 +183,16 @@ ROUTES = (
         handler=queues,
         needs=Permission.STATUS,
         queues=no_queue,
-        summary="The queues, by name, with what became of their messages.",
+        summary="List queues by name, with their message counts by status.",
         query=QueuesQuery,
-        response=QueueRows,
+        response=QueuesResponse,
     ),
     get(
         path=paths.QUEUE,
         handler=queue,
         needs=Permission.STATUS,
         queues=named_queue,
-        summary="One queue with its options and its partitions, the oldest first.",
+        summary="Return one queue with its options and partitions, oldest first.",
         query=PartitionsPage,
         response=QueueDetail,
     ),
@@ -197,7 +201,7 @@ ROUTES = (
         handler=depth,
         needs=Permission.STATUS,
         queues=named_queue,
-        summary="What a group still has to read of a queue.",
+        summary="The backlog of a group in a queue.",
         query=DepthQuery,
         response=DepthResponse,
     ),
@@ -206,23 +210,23 @@ ROUTES = (
         handler=namespaces,
         needs=Permission.STATUS,
         queues=no_queue,
-        summary="The namespaces of the queues.",
-        response=NamespaceRows,
+        summary="List the namespaces of the queues.",
+        response=NamespacesResponse,
     ),
     get(
         path=paths.TASKS,
         handler=tasks,
         needs=Permission.STATUS,
         queues=no_queue,
-        summary="The tasks of the queues.",
-        response=TaskRows,
+        summary="List the tasks of the queues.",
+        response=TasksResponse,
     ),
     get(
         path=paths.PARTITIONS,
         handler=partitions,
         needs=Permission.STATUS,
         queues=queue_in_query,
-        summary="Partitions of one queue or of all.",
+        summary="List the partitions of one queue or of all.",
         query=PartitionsQuery,
         response=PartitionsResponse,
     ),

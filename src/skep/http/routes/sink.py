@@ -1,11 +1,11 @@
-"""The sink: rows are staged by many, and published once by one."""
+"""The sink: many tasks stage rows, one commit publishes them once."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
 
 from skep.core.sink.chunk import CHUNK_ROWS
 from skep.errors import Forbidden
-from skep.http.auth.principal import ANYBODY, Permission
+from skep.http.auth.principal import FULL_ACCESS, Permission
 from skep.http.limits import ANY_SIZE
 from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routing import Route, every_queue, no_queue
@@ -87,15 +87,15 @@ async def _is_owner(request: HttpRequest, name: str) -> bool:
 
 
 def _owner(request: HttpRequest) -> str | None:
-    """Who an application belongs to: nobody, if the server authenticates nobody."""
+    """The owner of an application: None without authentication."""
     principal = request.principal
-    if principal.id is None and principal is not ANYBODY:
+    if principal.id is None and principal is not FULL_ACCESS:
         raise Forbidden("an application belongs to a key or a subject: the token has no 'sub'")
     return principal.id
 
 
 async def _check_queues(request: HttpRequest, stages: Sequence[Stage]) -> None:
-    """Who is for some queues may neither publish nor drop what lies there for others."""
+    """A caller restricted to some queues may neither publish nor drop rows of others."""
     if request.principal.restricted:
         body: CommitBody = request.body
         queues = await request.broker.sink.queues(body.app, body.version, stages)
@@ -103,7 +103,7 @@ async def _check_queues(request: HttpRequest, stages: Sequence[Stage]) -> None:
 
 
 def _asked_queue(request: HttpRequest) -> Iterable[str]:
-    """The queue that is asked for; those in the rows are looked at when these are decoded."""
+    """The queue in the query; those in the rows are checked when they are decoded."""
     return () if request.query.queue is None else (request.query.queue,)
 
 
@@ -114,7 +114,7 @@ ROUTES = (
         handler=stage,
         needs=Permission.PUSH,
         queues=_asked_queue,
-        summary="Keep a chunk of rows, unseen, until it is committed; the same again replaces it.",
+        summary="Stage a chunk of rows, invisible until committed; sending it again replaces it.",
         takes=MEDIA_TYPE,
         query=StageQuery,
         response=StageResponse,
@@ -126,7 +126,7 @@ ROUTES = (
         handler=commit,
         needs=Permission.PUSH,
         queues=no_queue,
-        summary="Publish stages as a version of an app, once; 409 if something of them is missing, "
+        summary="Publish stages as a version of an app, once; 409 if rows are missing, "
         "the version is older than the last, or it was committed with other rows.",
         body=CommitBody,
         body_bytes=ANY_SIZE,
@@ -138,7 +138,7 @@ ROUTES = (
         handler=abort,
         needs=Permission.PUSH,
         queues=no_queue,
-        summary="Drop stages, unless they are committed.",
+        summary="Delete stages, unless they are committed.",
         body=CommitBody,
         body_bytes=ANY_SIZE,
         status=204,
@@ -159,7 +159,7 @@ ROUTES = (
         handler=reset,
         needs=Permission.OPERATE,
         queues=every_queue,
-        summary="Forget which versions of an app were committed, so that it may start over.",
+        summary="Delete the record of committed versions of an app, so that it may start over.",
         response=AppResponse,
     ),
 )

@@ -1,4 +1,4 @@
-"""What is there now, and what happened lately."""
+"""Current status and recent throughput."""
 
 from skep.core.aio import yielding
 from skep.core.insight.message_browser import MessageFilter
@@ -40,9 +40,9 @@ from skep.wire.stats.time_window import WindowQuery
 
 
 async def status(request: HttpRequest) -> HttpResponse:
-    """Some queues, or all that the caller sees, now and in a stretch of time."""
-    insight, span, found = request.broker.insight, window(request), await queues(request)
-    summaries = await insight.queues.queues(found)
+    """Some queues, or all that the caller may see, now and over a time range."""
+    insight, span, visible = request.broker.insight, window(request), await queues(request)
+    summaries = await insight.queues.queues(visible)
     buckets = insight.metrics.series(
         await queue_filter(request), span.start_at, span.stop_at, minutes=span.minutes
     )
@@ -51,7 +51,7 @@ async def status(request: HttpRequest) -> HttpResponse:
         tally.add(bucket.tally)
     letters = to_status_dead_letters(
         sum(each.counts.dead_letters for each in summaries),
-        await insight.queues.errors(found),
+        await insight.queues.errors(visible),
         with_errors=request.may(Permission.READ),
     )
     return HttpResponse(
@@ -62,7 +62,7 @@ async def status(request: HttpRequest) -> HttpResponse:
             throughput=[to_point(bucket, span.minutes) for bucket in buckets],
             queues=[to_status_queue(each) for each in summaries],
             messages=to_status_messages(summaries, tally),
-            leases=to_leases(await insight.queues.leases(found)),
+            leases=to_leases(await insight.queues.leases(visible)),
             dead_letter_queue=letters,
             workers=workers(request),
             errors=StatusErrors(ack_failed=tally.failed, dlq_count=tally.dead_letters),
@@ -71,23 +71,23 @@ async def status(request: HttpRequest) -> HttpResponse:
 
 
 async def status_queues(request: HttpRequest) -> HttpResponse:
-    """The queues that the caller sees, with how long their oldest message waits."""
+    """The queues that the caller may see, with the age of their oldest waiting message."""
     query: StatusQueuesQuery = request.query
-    found = await request.broker.insight.queues.find(
+    visible = await request.broker.insight.queues.find(
         request.principal.sees, namespace=query.namespace, task=query.task
     )
-    some = found[query.offset : query.offset + query.limit]
-    ages = await _ages(request, {config.name for config in some})
+    page = visible[query.offset : query.offset + query.limit]
+    ages = await _ages(request, {config.name for config in page})
     rows = [
         to_status_row(each, ages.get(each.queue.name))
-        for each in await request.broker.insight.queues.queues(some)
+        for each in await request.broker.insight.queues.queues(page)
     ]
-    paging = Pagination(limit=query.limit, offset=query.offset, total=len(found))
+    paging = Pagination(limit=query.limit, offset=query.offset, total=len(visible))
     return HttpResponse(StatusQueues(queues=rows, pagination=paging))
 
 
 async def _ages(request: HttpRequest, names: set[str]) -> dict[str, float]:
-    """Seconds that the oldest message of a queue waits for a group."""
+    """Seconds that the oldest message of each queue has waited for a group."""
     ages: dict[str, float] = {}
     for lag in await request.broker.insight.groups.groups(lambda name: name in names):
         if lag.oldest_at is not None:
@@ -108,7 +108,7 @@ async def status_queue(request: HttpRequest) -> HttpResponse:
 
 
 async def status_messages(request: HttpRequest) -> HttpResponse:
-    """Messages of one queue and what became of them, newest first."""
+    """Messages of one queue with their status, newest first."""
     name, query = request.params["queue"], request.query
     config = await request.broker.queues.get(name)
     if query.partition is not None and not await request.broker.queues.has(name, query.partition):
@@ -137,7 +137,7 @@ async def status_messages(request: HttpRequest) -> HttpResponse:
 
 
 async def buffers(request: HttpRequest) -> HttpResponse:
-    """Pushes that lie aside because of maintenance, and whether the store takes writes."""
+    """Buffered pushes, and whether the store accepts writes."""
     await request.broker.catch_up()
     aside = request.broker.maintenance.buffered
     try:
@@ -148,10 +148,10 @@ async def buffers(request: HttpRequest) -> HttpResponse:
 
 
 async def refresh(request: HttpRequest) -> HttpResponse:
-    """Tell what there is; nothing has to be refreshed, because totals are always up to date."""
-    found = await request.broker.insight.queues.find(request.principal.sees)
-    summaries = await request.broker.insight.queues.queues(found)
-    labels = {config.namespace for config in found}, {config.task for config in found}
+    """Return the current counts: there is nothing to refresh."""
+    visible = await request.broker.insight.queues.find(request.principal.sees)
+    summaries = await request.broker.insight.queues.queues(visible)
+    labels = {config.namespace for config in visible}, {config.task for config in visible}
     namespaces, tasks = (len(some - {None}) for some in labels)
     return HttpResponse(
         Refresh(
@@ -171,7 +171,7 @@ ROUTES = (
         handler=status,
         needs=Permission.STATUS,
         queues=queue_in_query,
-        summary="What is there now, and what happened in a stretch of time.",
+        summary="Current queue status and throughput over a time range.",
         query=WindowQuery,
         response=StatusResponse,
     ),
@@ -180,7 +180,7 @@ ROUTES = (
         handler=status_queues,
         needs=Permission.STATUS,
         queues=no_queue,
-        summary="The queues, with how long their oldest message waits.",
+        summary="List queues with the age of their oldest waiting message.",
         query=StatusQueuesQuery,
         response=StatusQueues,
     ),
@@ -189,7 +189,7 @@ ROUTES = (
         handler=status_queue,
         needs=Permission.STATUS,
         queues=named_queue,
-        summary="One queue with its partitions and what was consumed of them.",
+        summary="Return one queue with its partitions and their consumption.",
         query=PartitionsPage,
         response=StatusQueueDetail,
     ),
@@ -198,7 +198,7 @@ ROUTES = (
         handler=status_messages,
         needs=Permission.STATUS,
         queues=named_queue,
-        summary="Messages of one queue, newest first; payloads for who may read them.",
+        summary="List messages of one queue, newest first; payloads need the permission read.",
         query=StatusMessagesQuery,
         response=QueueMessages,
     ),
@@ -207,7 +207,7 @@ ROUTES = (
         handler=buffers,
         needs=Permission.STATUS,
         queues=no_queue,
-        summary="Pushes that lie aside because of maintenance, and whether the store takes writes.",
+        summary="Pushes buffered during maintenance, and whether the store accepts writes.",
         response=Buffers,
     ),
     post(
@@ -215,7 +215,7 @@ ROUTES = (
         handler=refresh,
         needs=Permission.ADMIN,
         queues=no_queue,
-        summary="Tell what there is. Totals are always up to date, with or without it.",
+        summary="Recompute statistics (kept for Queen clients; statistics are always current).",
         response=Refresh,
     ),
 )

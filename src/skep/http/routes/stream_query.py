@@ -1,4 +1,4 @@
-"""Stream queries: register, read state, do a cycle."""
+"""Stream queries: register, read state, run a cycle."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -7,7 +7,7 @@ import msgspec
 
 from skep.core.transaction.stream_query import CycleAck, Query
 from skep.errors import Conflict, LeaseLost, NotFound, QueryChanged
-from skep.http.auth.principal import Permission, not_yours
+from skep.http.auth.principal import Permission, not_accessible
 from skep.http.limits import ANY_SIZE
 from skep.http.problems import status_of
 from skep.http.request import HttpRequest, HttpResponse
@@ -36,7 +36,7 @@ from skep.wire.problem import to_problem
 
 
 async def register(request: HttpRequest) -> HttpResponse:
-    """Name a computation; the same name with another computation is refused."""
+    """Register a query by name; a changed computation is rejected."""
     body: RegisterBody = request.body
     await _check_owner(request, body.name)
     try:
@@ -54,11 +54,14 @@ async def register(request: HttpRequest) -> HttpResponse:
 
 
 async def _check_owner(request: HttpRequest, name: str) -> None:
-    """Who is for some queues only may not take the name, and with it the state, of a query over
-    others."""
-    known = await request.broker.stream_queries.find(name) if request.principal.restricted else None
-    if known is not None:
-        request.principal.check_queues({known.source_queue, known.sink_queue or known.source_queue})
+    """A caller restricted to some queues may not take over a query, and its state, over others."""
+    registered = (
+        await request.broker.stream_queries.find(name) if request.principal.restricted else None
+    )
+    if registered is not None:
+        request.principal.check_queues(
+            {registered.source_queue, registered.sink_queue or registered.source_queue}
+        )
 
 
 def _registered(query: Query, fresh: bool, reset: bool) -> Registered:
@@ -72,7 +75,7 @@ def _registered(query: Query, fresh: bool, reset: bool) -> Registered:
 
 
 async def read_state(request: HttpRequest) -> HttpResponse:
-    """What a query knows about a partition."""
+    """The state of a query for a partition."""
     body: StateBody = request.body
     pages = request.broker.stream_queries.state(
         body.query_id,
@@ -110,7 +113,7 @@ def _is_ripe(entry: Entry, bound: int) -> bool:
 
 
 async def cycle(request: HttpRequest) -> HttpResponse:
-    """State, sink and source in one change. What the state of things forbids is answered."""
+    """Write state, push and ack in one change. Conflicts are reported in the response."""
     body: CycleBody = request.body
     if body.push_items:
         request.principal.check(Permission.PUSH)
@@ -154,9 +157,10 @@ def _pushes(items: Iterable[PushItem], most: int) -> dict[str, Push]:
         drafts.setdefault(item.queue, []).append((index, item))
     return {
         queue: Push(
-            queue, [to_draft(f"push_items[{at}].payload", item, most=most) for at, item in some]
+            queue,
+            [to_draft(f"push_items[{at}].payload", item, most=most) for at, item in indexed_items],
         )
-        for queue, some in drafts.items()
+        for queue, indexed_items in drafts.items()
     }
 
 
@@ -179,7 +183,10 @@ def _ack(request: HttpRequest) -> CycleAck | None:
 def _cycled(
     body: CycleBody, queue: str | None, pushes: dict[str, Push], done: Transaction
 ) -> CycleResponse:
-    receipts = {name: iter(some) for name, some in zip(pushes, done.receipts, strict=True)}
+    receipts = {
+        name: iter(queue_receipts)
+        for name, queue_receipts in zip(pushes, done.receipts, strict=True)
+    }
     result = None
     if body.ack is not None:
         (settlement,) = done.settlements
@@ -209,10 +216,10 @@ def _queues_of_query(request: HttpRequest) -> Iterable[str]:
 
 
 async def _queue_of_partition(request: HttpRequest) -> Iterable[str]:
-    found = await request.broker.held_messages.partition(partition_of(request.body.partition_id))
-    if found is None:
-        raise not_yours()
-    return {found[0]}
+    names = await request.broker.held_messages.partition(partition_of(request.body.partition_id))
+    if names is None:
+        raise not_accessible()
+    return {names[0]}
 
 
 async def _queues_of_cycle(request: HttpRequest) -> Iterable[str]:
@@ -249,7 +256,7 @@ ROUTES = (
         paths.STREAM_STATE,
         read_state,
         _queue_of_partition,
-        "Read what a stream query knows about a partition.",
+        "Read the state of a stream query for a partition.",
         StateBody,
         StateResponse,
     ),

@@ -1,4 +1,4 @@
-"""Which queues and which time a request for numbers is about."""
+"""The queues and the time range of a request for statistics."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -20,13 +20,13 @@ def window(request: HttpRequest, *, minutes: int | None = None) -> Window:
 
 
 async def queues(request: HttpRequest) -> list[Queue]:
-    """The queues that the request is about and the caller sees."""
+    """The queues that the request names and the caller may see."""
     query: WindowQuery = request.query
     return await queues_in_query(request, namespace=query.namespace, task=query.task)
 
 
 async def queue_filter(request: HttpRequest) -> Callable[[str], bool]:
-    """Which names in the counters the request is about: with those of queues that are gone."""
+    """Which names in the counters the request includes; also those of deleted queues."""
     query: WindowQuery = request.query
     if query.queue is None and query.namespace is None and query.task is None:
         return request.principal.sees
@@ -35,7 +35,7 @@ async def queue_filter(request: HttpRequest) -> Callable[[str], bool]:
 
 
 def workers(request: HttpRequest) -> list[WorkerStats]:
-    """Who serves: this process."""
+    """The servers: this process."""
     server_info = request.server_info
     return [
         WorkerStats(

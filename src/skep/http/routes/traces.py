@@ -1,10 +1,10 @@
-"""Traces: what was recorded about messages, and the messages that share a trace id."""
+"""Traces: events recorded for messages, and messages that share a trace id."""
 
 from collections.abc import Iterable
 from uuid import UUID
 
 from skep.errors import Invalid
-from skep.http.auth.principal import Permission, not_yours
+from skep.http.auth.principal import Permission, not_accessible
 from skep.http.limits import ANY_SIZE
 from skep.http.request import HttpRequest, HttpResponse
 from skep.http.routes.lookup import find_message, message_in_path, queue_of_partition
@@ -18,15 +18,15 @@ from skep.wire.message.trace import (
     MessageEvents,
     NamedEvents,
     NamedQuery,
-    NameRows,
     NamesQuery,
     TraceBody,
     TracedMessages,
     TraceEventRecorded,
     TraceIdQuery,
+    TraceNamesResponse,
     to_event,
-    to_name_row,
     to_named_event,
+    to_trace_name_row,
 )
 from skep.wire.pagination import Pagination
 from skep.wire.payload import from_wire
@@ -56,7 +56,7 @@ async def of_message(request: HttpRequest) -> HttpResponse:
 
 
 async def by_name(request: HttpRequest) -> HttpResponse:
-    """The events that carry a name, in queues that the caller sees."""
+    """The events with a name, in queues that the caller may see."""
     query: NamedQuery = request.query
     page = await request.broker.insight.traces.events(
         request.params["name"],
@@ -76,7 +76,7 @@ async def by_name(request: HttpRequest) -> HttpResponse:
 
 
 async def names(request: HttpRequest) -> HttpResponse:
-    """The names that events carry, in queues that the caller sees."""
+    """The names of events, in queues that the caller may see."""
     query: NamesQuery = request.query
     page = await request.broker.insight.traces.names(
         request.principal.sees,
@@ -85,8 +85,8 @@ async def names(request: HttpRequest) -> HttpResponse:
         limit=query.limit,
     )
     return HttpResponse(
-        NameRows(
-            trace_names=[to_name_row(name) for name in page.names],
+        TraceNamesResponse(
+            trace_names=[to_trace_name_row(name) for name in page.names],
             total=page.total,
             pagination=Pagination(limit=query.limit, offset=query.offset, total=page.total),
         )
@@ -94,11 +94,11 @@ async def names(request: HttpRequest) -> HttpResponse:
 
 
 async def by_trace_id(request: HttpRequest) -> HttpResponse:
-    """The messages of all queues that the caller sees and that share a trace id."""
+    """The messages with a trace id, in all queues that the caller may see."""
     trace_id = _trace_id(request.params["traceId"])
     sees = request.principal.sees if request.principal.restricted else None
-    found = await request.broker.traces.messages(trace_id, visible=sees, limit=request.query.limit)
-    views = [await request.broker.insight.messages.get(message.id) for message in found]
+    messages = await request.broker.traces.messages(trace_id, visible=sees, limit=request.query.limit)
+    views = [await request.broker.insight.messages.get(message.id) for message in messages]
     return HttpResponse(
         TracedMessages(trace_id=trace_id, messages=[to_message(view) for view in views])
     )
@@ -119,10 +119,10 @@ def _partition(body: TraceBody) -> int:
 
 
 async def _queue_of_body(request: HttpRequest) -> Iterable[str]:
-    found = await request.broker.held_messages.partition(_partition(request.body))
-    if found is None:
-        raise not_yours()
-    return (found[0],)
+    names = await request.broker.held_messages.partition(_partition(request.body))
+    if names is None:
+        raise not_accessible()
+    return (names[0],)
 
 
 ROUTES = (
@@ -131,7 +131,7 @@ ROUTES = (
         handler=record,
         needs=Permission.POP,
         queues=_queue_of_body,
-        summary="Record an event of a message; it lives as long as the message.",
+        summary="Record an event of a message; it is kept as long as the message.",
         body=TraceBody,
         body_bytes=ANY_SIZE,
         fields=FIELDS,
@@ -143,16 +143,16 @@ ROUTES = (
         handler=names,
         needs=Permission.STATUS,
         queues=no_queue,
-        summary="The names that trace events carry, in order.",
+        summary="List the names of trace events, in order.",
         query=NamesQuery,
-        response=NameRows,
+        response=TraceNamesResponse,
     ),
     get(
         path=paths.TRACES_BY_NAME,
         handler=by_name,
         needs=Permission.READ,
         queues=no_queue,
-        summary="The trace events that carry a name, newest first, with their messages.",
+        summary="List the trace events with a name, newest first, with their messages.",
         query=NamedQuery,
         response=NamedEvents,
     ),
@@ -161,7 +161,7 @@ ROUTES = (
         handler=by_trace_id,
         needs=Permission.READ,
         queues=no_queue,
-        summary="The messages that share a trace id, across queues, in order.",
+        summary="List the messages that share a trace id, across queues, in order.",
         query=TraceIdQuery,
         response=TracedMessages,
     ),
@@ -170,7 +170,7 @@ ROUTES = (
         handler=of_message,
         needs=Permission.READ,
         queues=queue_of_partition,
-        summary="The trace events of a message, oldest first.",
+        summary="List the trace events of a message, oldest first.",
         response=MessageEvents,
     ),
 )

@@ -1,4 +1,4 @@
-"""Transactions: pushes, acks and extensions together or not at all."""
+"""Transactions: pushes, acks and extensions, all or nothing."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -36,14 +36,14 @@ from skep.wire.problem import to_problem
 
 
 class _Memo(msgspec.Struct, frozen=True, array_like=True):
-    """What an answer needs that cannot be found out again when the request is repeated."""
+    """What the response needs and a repeated request cannot recompute."""
 
     transaction_id: UUID
     acks: dict[int, tuple[int, tuple[int, Offset] | None]]
 
 
 async def transact(request: HttpRequest) -> HttpResponse:
-    """Do all of it or nothing. What the state forbids is answered, not rejected: clients ask so."""
+    """Apply all operations or none. Conflicts are reported in the response: clients expect 200."""
     body: TransactionBody = request.body
     _check_permissions(request)
     key = _key_of(request)
@@ -57,14 +57,14 @@ async def transact(request: HttpRequest) -> HttpResponse:
         plan = await add_acks(pushes, request.broker, body)
         return HttpResponse(await _do(request, key, plan))
     except (Conflict, NotFound) as error:
-        # What stands against it may be that it was applied at another server meanwhile.
+        # The conflict may be that another server has applied the same request meanwhile.
         if key is not None and (earlier := await _find(request, key, pushes)):
             return HttpResponse(earlier)
         return HttpResponse(_failed(body, error))
 
 
 def _check_holder(request: HttpRequest) -> None:
-    """A lease of another principal is answered like one that is lost."""
+    """Treat a lease of another principal as lost."""
     for lease_id in _leases(request.body):
         if not request.holds(lease_id):
             raise LeaseLost(lease_id)
@@ -79,9 +79,9 @@ def _leases(body: TransactionBody) -> Iterator[LeaseId]:
 
 
 def _key_of(request: HttpRequest) -> IdempotencyKey | None:
-    """The key, with a fingerprint of the request as it was sent.
+    """The key, with a fingerprint of the request.
 
-    Every principal has its own keys: one must not take those of another, nor learn of them.
+    Each principal has its own keys: it must neither use those of another nor learn of them.
     """
     name = request.body.idempotency_key
     if name is None:
@@ -95,7 +95,7 @@ def _key_of(request: HttpRequest) -> IdempotencyKey | None:
 async def _find(
     request: HttpRequest, key: IdempotencyKey, plan: TransactionPlan
 ) -> TransactionResponse | None:
-    """The first answer to a request that is repeated."""
+    """The first response to a repeated request."""
     try:
         pushes = [each for each in plan.operations if isinstance(each, Push)]
         done = await request.broker.find_transaction(key, pushes)
@@ -175,8 +175,8 @@ def _acked(
     done: Transaction,
     dead: Sequence[frozenset[tuple[int, Offset]]],
 ) -> OperationResult:
-    # What was recorded by an older version does not say what each ack did.
-    which, place = ack or (0, None)
+    # Records of older versions do not contain the outcome of each ack.
+    which, message = ack or (0, None)
     settlement = done.settlements[which] if ack and done.settlements else None
     settles = isinstance(operation, SettleOperation)
     return OperationResult(
@@ -185,7 +185,7 @@ def _acked(
         success=True,
         transaction_id=operation.transaction_id if isinstance(operation, AckOperation) else None,
         completed=settlement.completed if settlement else None,
-        dlq=place in dead[which] if settlement and place else None,
+        dlq=message in dead[which] if settlement and message else None,
         settlement=to_settled(settlement) if settles and settlement else None,
     )
 
@@ -203,7 +203,7 @@ def _failed(body: TransactionBody, error: SkepError) -> TransactionResponse:
 
 
 async def _queues(request: HttpRequest) -> Iterable[str]:
-    """Every queue that any of the operations touches."""
+    """Every queue that any of the operations affects."""
     body: TransactionBody = request.body
     touched: set[str] = set()
     for index, operation in enumerate(body.operations):
@@ -224,7 +224,7 @@ async def _queues(request: HttpRequest) -> Iterable[str]:
 
 
 def _check_permissions(request: HttpRequest) -> None:
-    """A transaction needs what each of its operations would need alone."""
+    """A transaction needs the permissions of each of its operations."""
     for operation in request.body.operations:
         pushes = isinstance(operation, PushOperation)
         request.principal.check(Permission.PUSH if pushes else Permission.POP)
@@ -237,7 +237,7 @@ ROUTES = (
         handler=transact,
         needs=Permission.SOME,
         queues=_queues,
-        summary="Push, acknowledge and extend, all of it or nothing.",
+        summary="Push, acknowledge and extend, all or nothing.",
         body=TransactionBody,
         body_bytes=ANY_SIZE,
         response=TransactionResponse,

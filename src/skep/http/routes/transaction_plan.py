@@ -1,4 +1,4 @@
-"""What a transaction over HTTP asks of the broker, and where each part of it came from."""
+"""A transaction of the API as operations of the broker, and where each came from."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,13 +25,13 @@ from skep.wire.message.transaction import (
 
 @dataclass(slots=True)
 class TransactionPlan:
-    """Operations of the broker, and which of the wire's went into each."""
+    """Operations of the broker, and the operations of the request that each was made from."""
 
     operations: list[Operation] = field(default_factory=list)
     pushes: dict[int, list[tuple[FieldPath, str, int, int]]] = field(default_factory=dict)
-    """Per operation of the wire its items: where each came, its queue, which push, which draft."""
+    """By operation of the request, its items: path, queue, number of push and of draft."""
     acks: dict[int, tuple[int, tuple[int, Offset] | None]] = field(default_factory=dict)
-    """Per operation of the wire: which ack, and the message if it is about one."""
+    """By operation of the request: the number of the ack, and the message if it names one."""
     origins: dict[FieldPath, FieldPath] = field(default_factory=dict)
     """Where in the request acks and extensions came from."""
 
@@ -48,24 +48,24 @@ class TransactionPlan:
 
 
 async def plan_pushes(operations: Sequence[WireOperation], *, most: int) -> TransactionPlan:
-    """The pushes. Those to one queue become one: so an id that comes twice is one message."""
+    """The pushes, one per queue: so an id that occurs twice is one message."""
     plan = TransactionPlan()
     drafts: dict[str, list[Draft]] = {}
     numbers: dict[str, int] = {}
     async for index, where, item in yielding(_items(operations)):
-        some = drafts.setdefault(item.queue, [])
+        queue_drafts = drafts.setdefault(item.queue, [])
         number = numbers.setdefault(item.queue, len(numbers))
-        plan.pushes.setdefault(index, []).append((where, item.queue, number, len(some)))
+        plan.pushes.setdefault(index, []).append((where, item.queue, number, len(queue_drafts)))
         try:
-            some.append(to_draft("payload", item, most=most))
+            queue_drafts.append(to_draft("payload", item, most=most))
         except Invalid as error:
             raise error.within(*where) from None
-    plan.operations += (Push(queue, some) for queue, some in drafts.items())
+    plan.operations += (Push(queue, queue_drafts) for queue, queue_drafts in drafts.items())
     return plan
 
 
 def _items(operations: Sequence[WireOperation]) -> Iterator[tuple[int, FieldPath, PushItem]]:
-    """All messages to push: the number of their operation, and where they came."""
+    """All messages to push: the number of their operation, and their path."""
     count = 0
     for index, operation in enumerate(operations):
         if isinstance(operation, PushOperation):
@@ -77,7 +77,7 @@ def _items(operations: Sequence[WireOperation]) -> Iterator[tuple[int, FieldPath
 
 
 async def add_acks(plan: TransactionPlan, broker: Broker, body: TransactionBody) -> TransactionPlan:
-    """The plan with everything else that the request asks for."""
+    """The plan with the acks and extensions."""
     await _plan_acks(plan, broker, body)
     for index, operation in enumerate(body.operations):
         if isinstance(operation, ExtendOperation):
@@ -105,7 +105,7 @@ def items_of(index: int, operation: PushOperation) -> dict[FieldPath, PushItem]:
 
 
 async def _plan_acks(plan: TransactionPlan, broker: Broker, body: TransactionBody) -> None:
-    """Acks under one lease become one ack: what failed is judged with what was completed."""
+    """Acks under one lease become one ack: failed messages are settled with completed ones."""
     verdicts: dict[LeaseId, list[Verdict]] = {}
     made: list[Ack] = []
     numbers: dict[LeaseId, int] = {}
@@ -117,13 +117,15 @@ async def _plan_acks(plan: TransactionPlan, broker: Broker, body: TransactionBod
             verdicts[lease_id] = []
             numbers[lease_id] = len(made)
             made.append(Ack(lease_id, verdicts[lease_id]))
-        which, some = numbers[lease_id], verdicts[lease_id]
-        ack = ("operations", pushes + which, "verdicts", len(some))
+        which, made_verdicts = numbers[lease_id], verdicts[lease_id]
+        ack = ("operations", pushes + which, "verdicts", len(made_verdicts))
         plan.origins[ack] = ("operations", index)
         # The request names the message by its transaction id, not by its offset.
         plan.origins[*ack, "offset"] = ("operations", index, "transactionId")
         number, offset = place
-        some.append(Verdict(number, offset, STATUS[operation.status], operation.error or ""))
+        made_verdicts.append(
+            Verdict(number, offset, STATUS[operation.status], operation.error or "")
+        )
         plan.acks[index] = which, (number, offset)
     for index, operation in enumerate(body.operations):
         if isinstance(operation, SettleOperation):
@@ -145,14 +147,14 @@ async def _find(broker: Broker, body: TransactionBody) -> dict[int, tuple[LeaseI
             (number,) = to_numbers([operation], f"operations[{index}].partition_id")
             lease_id = await _lease_of(broker, index, number, operation, required)
             acks.setdefault((lease_id, number), {})[index] = operation.transaction_id
-    found: dict[int, tuple[LeaseId, int, Offset]] = {}
+    located: dict[int, tuple[LeaseId, int, Offset]] = {}
     async for (lease_id, number), ids in yielding(acks.items()):
         offsets = await broker.held_messages.offsets(lease_id, number, list(ids.values()))
         for (index, transaction_id), offset in zip(ids.items(), offsets, strict=True):
             if offset is None:
                 raise MessageNotFound(transaction_id)
-            found[index] = lease_id, number, offset
-    return dict(sorted(found.items()))
+            located[index] = lease_id, number, offset
+    return dict(sorted(located.items()))
 
 
 def _verdicts(index: int, operation: SettleOperation) -> list[Verdict] | None:
@@ -169,7 +171,7 @@ async def _lease_of(
     operation: AckOperation,
     leases: Sequence[LeaseId],
 ) -> LeaseId:
-    """The lease that the ack is under: never none, or a late ack could not be told."""
+    """The lease of an ack: without one, a late ack could not be detected."""
     if operation.lease_id:
         return check_lease_id(f"operations[{index}].leaseId", operation.lease_id)
     held = await broker.held_messages.lease_on(partition, leases)

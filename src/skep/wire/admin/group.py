@@ -1,4 +1,4 @@
-"""``/api/v1/consumer-groups``: how far groups are, and moving them."""
+"""``/api/v1/consumer-groups``: lag, seek, delete."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -15,15 +15,15 @@ from skep.wire.pagination import Limit, Skip, in_utc
 from skep.wire.stats.counts import ManyLimit
 
 LAGGING_SECONDS = 300
-"""A group whose oldest message waits longer than this is said to lag."""
+"""A group whose oldest message has waited longer than this is ``Lagging``."""
 
 State = Literal["Stable", "Lagging"]
 Target = Literal["beginning", "end"] | int | datetime
 
 
 class GroupRow(Body, frozen=True, kw_only=True):
-    """A group in a queue. ``totalLag`` counts messages, ``maxTimeLag`` the seconds that the
-    oldest of them waits. ``members`` are consumers that hold a lease."""
+    """A group in a queue. ``totalLag`` is the backlog in messages, ``maxTimeLag`` the age in
+    seconds of its oldest message. ``members`` are consumers that hold a lease."""
 
     name: str
     topics: list[str]
@@ -42,7 +42,7 @@ class GroupRow(Body, frozen=True, kw_only=True):
 
 
 class GroupQuery(Body, frozen=True, kw_only=True):
-    """Which partitions of each queue are shown."""
+    """A page of the partitions of each queue."""
 
     limit: ManyLimit = 10_000
     offset: Skip = 0
@@ -102,7 +102,7 @@ class LaggingRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeleteGroupQuery(Body, frozen=True, kw_only=True):
-    """Without ``deleteMetadata`` the group stays, and starts again where it once did."""
+    """Without ``deleteMetadata`` the group is kept, and moved back to where it started."""
 
     delete_metadata: bool = True
 
@@ -123,8 +123,8 @@ class SubscriptionBody(Body, frozen=True, kw_only=True):
 
 
 class Resubscribed(Body, frozen=True, kw_only=True):
-    """``rowsUpdated`` counts queues, ``partitionsUpdated`` the partitions of them that the group
-    had not read yet: these start at the new time."""
+    """``rowsUpdated`` counts queues, ``partitionsUpdated`` their partitions that the group had not
+    read yet: these start at the new time."""
 
     success: bool = True
     consumer_group: str
@@ -134,7 +134,7 @@ class Resubscribed(Body, frozen=True, kw_only=True):
 
 
 class SeekBody(Body, frozen=True, kw_only=True):
-    """Where to: exactly one of these."""
+    """The target: exactly one of these."""
 
     to_end: bool = False
     to_beginning: bool = False
@@ -169,7 +169,7 @@ class SoughtPartition(Body, frozen=True, kw_only=True):
 
 
 def to_target(body: SeekBody) -> tuple[str, Target]:
-    """Where a seek leads to, and the field that says so."""
+    """The target of a seek, and the field that contains it."""
     targets: dict[str, Target] = {}
     if body.to_end:
         targets["toEnd"] = "end"
@@ -183,7 +183,7 @@ def to_target(body: SeekBody) -> tuple[str, Target]:
         raise Invalid(
             ", ".join(targets) or "toEnd",
             "must specify either 'toEnd': true or 'timestamp', "
-            "or 'toBeginning': true or 'offset', and one of them only",
+            "or 'toBeginning': true or 'offset', and only one of them",
         )
     (found,) = targets.items()
     return found
@@ -240,7 +240,7 @@ def to_group_lane(lag: LaneLag, now: datetime) -> GroupLane:
 
 
 def to_group_lag(row: GroupRow) -> GroupLag:
-    """How far a group is, as the broker has it."""
+    """A row as the broker's type."""
     return GroupLag(
         queue=row.queue_name,
         group=row.name,
@@ -285,7 +285,7 @@ def to_lane_lag(lane: GroupLane) -> LaneLag:
 
 
 def from_target(to: Target) -> SeekBody:
-    """A seek as the broker is asked for it."""
+    """The body of a seek."""
     if to == "end":
         return SeekBody(to_end=True)
     if to == "beginning":

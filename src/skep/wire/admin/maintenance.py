@@ -35,12 +35,12 @@ def to_maintenance_state(answer: MaintenanceResponse) -> MaintenanceState:
 
 
 class BackupBody(Body, frozen=True, kw_only=True):
-    """``path`` is below the backup directory of the server; there must be nothing yet."""
+    """``path`` is relative to the backup directory of the server, and must not exist yet."""
 
     path: Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
 
 
 class BackupResponse(Body, frozen=True, kw_only=True):
-    """Where the backup is, on the server."""
+    """The path of the backup on the server."""
 
     path: str

@@ -23,13 +23,13 @@ class _PipelineFields(Body, frozen=True, kw_only=True):
 
 
 class PipelineBody(_PipelineFields, frozen=True, kw_only=True):
-    """A run as its host sees it. That it was interrupted others find out."""
+    """A run as its host reports it; that a run was interrupted is detected by the server."""
 
     state: Literal["running", "done", "stopped", "failed"]
 
 
 class PipelineRow(_PipelineFields, frozen=True, kw_only=True):
-    """A run, and when the server last heard of it."""
+    """A run, and when it was last reported."""
 
     id: str
     state: State
@@ -41,7 +41,7 @@ class PipelinesQuery(Body, frozen=True, kw_only=True):
     offset: Skip = 0
 
 
-class PipelineRows(Body, frozen=True, kw_only=True):
+class PipelinesResponse(Body, frozen=True, kw_only=True):
     """``total`` counts the runs of all pages."""
 
     pipelines: list[PipelineRow]
@@ -49,7 +49,7 @@ class PipelineRows(Body, frozen=True, kw_only=True):
 
 
 class DeletedPipeline(Body, frozen=True, kw_only=True):
-    """``deleted`` also if there was none: it is gone in any case."""
+    """``deleted`` is true also if there was none."""
 
     deleted: bool = True
     id: str

@@ -1,4 +1,4 @@
-"""``POST /api/v1/configure``, deleting and clearing queues."""
+"""``POST /api/v1/configure``; deleting and clearing queues."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -42,7 +42,7 @@ class WireOptions(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ConfigureBody(Body, frozen=True, kw_only=True):
-    """A queue to make or to configure anew: an option that is left out has its default."""
+    """A queue to create or to reconfigure: an omitted option gets its default."""
 
     queue: str
     namespace: str | None = None
@@ -62,7 +62,7 @@ class Configured(Body, frozen=True, kw_only=True):
 
 
 class DeletedQueue(Body, frozen=True, kw_only=True):
-    """``deleted`` also if there was none: it is gone in any case."""
+    """``deleted`` is true also if there was none."""
 
     deleted: bool = True
     queue: str
@@ -115,7 +115,7 @@ def to_queue(
     created_at: datetime,
     options: WireOptions,
 ) -> Queue:
-    """A queue that the server described."""
+    """A queue from the server's description of it."""
     return Queue(
         number=address_of(identifier)[0],
         name=name,

@@ -1,5 +1,5 @@
-"""``GET /api/v1/analytics/retention`` and ``queues/{queue}/removals``: what left the queues, and by
-which rule."""
+"""``GET /api/v1/analytics/retention`` and ``queues/{queue}/removals``: messages removed from
+queues, by rule."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -19,11 +19,12 @@ RULES = {
     "evicted": "eviction_msgs",
     "cleared": "cleared_msgs",
 }
-"""Which counter a kind of removal goes into."""
+"""The counter of each kind of removal."""
 
 
 class RetentionBucket(Body, frozen=True, kw_only=True):
-    """What left the queues from ``bucket`` on, by rule. ``clearedMsgs`` were removed by hand."""
+    """Messages removed in the bucket from ``bucket`` on, by rule. ``clearedMsgs`` were removed by
+    an operator."""
 
     bucket: datetime
     retention_msgs: int = 0
@@ -62,7 +63,7 @@ class WireRemoval(Body, frozen=True, kw_only=True):
 
 
 class Removals(Body, frozen=True, kw_only=True):
-    """Of the last 90 days, newest first."""
+    """Removals of the last 90 days, newest first."""
 
     queue_id: UUID
     removals: list[WireRemoval]
@@ -99,7 +100,7 @@ def to_removals(found: Removals) -> list[Removal]:
 def to_retention(
     removals: Iterable[Removal], minutes: int
 ) -> tuple[list[RetentionBucket], RetentionTotals]:
-    """Removals gathered in buckets of so many minutes, and all of them together."""
+    """Removals in buckets of ``minutes``, and their totals."""
     width = minutes * 60 * SECOND
     buckets: dict[Instant, Counter[str]] = {}
     totals: Counter[str] = Counter()

@@ -1,6 +1,6 @@
-"""Rows out of an Arrow IPC stream, which anybody may have sent: nothing in it is believed.
+"""Rows from an Arrow IPC stream. The stream is untrusted: everything in it is checked.
 
-Arrow itself is loaded with the first stream, so that a server that never sees one does not pay.
+Arrow is imported with the first stream, so that a server that never gets one does not pay for it.
 """
 
 import struct
@@ -30,21 +30,21 @@ _BINARY = ("binary", "large_binary")
 
 
 def to_rows(body: bytes, *, most: int) -> StagedRows:
-    """Up to ``most`` rows of a stream; ``payload`` is required, and no column is known but ours.
+    """Up to ``most`` rows of a stream; ``payload`` is required, and unknown columns are rejected.
 
-    What is decoded is not larger than the stream itself.
+    The decoded rows are not larger than the stream itself.
     """
-    import pyarrow as pa  # not before it is needed
+    import pyarrow as pa  # imported when it is needed
 
     if not body.endswith(_END):
-        raise Invalid("body", "is not a whole Arrow IPC stream: it does not end as one")
+        raise Invalid("body", "is not a complete Arrow IPC stream: the end is missing")
     try:
         schema, batches = _read(pa, body)
     except (pa.ArrowException, OSError, EOFError, ValueError, struct.error) as error:
         raise Invalid("body", f"is not an Arrow IPC stream: {_first_line(error)}") from None
     count = sum(batch.num_rows for batch in batches)
     if count > most:
-        raise TooLarge("rows", f"there may be at most {most} at once, not {count}")
+        raise TooLarge("rows", f"must be at most {most}, not {count}")
     columns: dict[str, list[Any]] = {_COLUMNS[name]: [] for name in schema.names}
     for batch in batches:
         for name, column in zip(schema.names, batch.columns, strict=True):
@@ -70,10 +70,10 @@ def _next(messages: Iterator[Any]) -> Any:
 def _check_schema(schema: Any) -> None:
     for name in schema.names:
         if name not in _COLUMNS:
-            raise Invalid(name, f"is not a column; there are {', '.join(_COLUMNS)}")
+            raise Invalid(name, f"is not a column; columns are {', '.join(_COLUMNS)}")
         if schema.names.count(name) > 1:
-            raise Invalid(name, "is there twice")
-        # Only what is laid out plainly: a view or a dictionary of a few bytes can stand for
+            raise Invalid(name, "is a duplicate")
+        # Plain layouts only: a view or a dictionary of a few bytes can stand for
         # any amount of memory.
         allowed = (*_TEXT, *_BINARY) if name == "payload" else _TEXT
         kind = str(schema.field(name).type)
@@ -85,7 +85,7 @@ def _check_schema(schema: Any) -> None:
 
 def _batch(pa: Any, message: Any, schema: Any) -> Any:
     if message.type != "record batch":
-        raise Invalid("body", f"must consist of record batches, and has a {message.type}")
+        raise Invalid("body", f"must consist of record batches, not {message.type}")
     metadata = message.metadata.to_pybytes()
     _check_message(metadata)
     if _field(metadata, _header(metadata), _COMPRESSION):
@@ -98,7 +98,8 @@ def _batch(pa: Any, message: Any, schema: Any) -> Any:
 
 def _values(pa: Any, name: str, column: Any) -> list[Any]:
     try:
-        # Lengths and offsets may point anywhere: without this, into somebody else's memory.
+        # Lengths and offsets may point anywhere: without this check, into other memory of the
+        # process.
         column.validate(full=True)
     except pa.ArrowInvalid as error:
         raise Invalid(name, f"is damaged: {_first_line(error)}") from None
@@ -106,17 +107,17 @@ def _values(pa: Any, name: str, column: Any) -> list[Any]:
         is_large = str(column.type).startswith("large_")
         column = column.view(pa.large_binary() if is_large else pa.binary())
     values: list[Any] = []
-    # In slices: other threads cannot run while Arrow makes Python objects.
+    # In slices: other threads cannot run while Arrow creates Python objects.
     for at in range(0, len(column), _SLICE):
         values += column.slice(at, _SLICE).to_pylist()
     return values
 
 
 def _check_message(metadata: bytes) -> None:
-    """Refuse what is not of the current version: older ones could say in the custom metadata that
-    the buffers are compressed. A few bytes would then fill the memory, and Arrow takes no limit.
+    """Reject versions before V5: in those the custom metadata could declare the buffers compressed.
+    A few bytes could then fill the memory, and Arrow takes no limit.
 
-    The message is a flatbuffer: tables, which say in front of themselves where their fields are.
+    The message is a flatbuffer: tables that begin with the positions of their fields.
     """
     (message,) = struct.unpack_from("<I", metadata)
     version = _field(metadata, message, _VERSION)
@@ -127,14 +128,14 @@ def _check_message(metadata: bytes) -> None:
 
 
 def _header(metadata: bytes) -> int:
-    """Where the table of a message's record batch is."""
+    """The position of the table of a message's record batch."""
     (message,) = struct.unpack_from("<I", metadata)
     header = _field(metadata, message, _HEADER)
     return header + int(struct.unpack_from("<I", metadata, header)[0])
 
 
 def _field(data: bytes, table: int, number: int) -> int:
-    """Where a field of a table is; 0 if the table does not have it."""
+    """The position of a field of a table; 0 if the table does not have it."""
     fields = table - struct.unpack_from("<i", data, table)[0]
     size = struct.unpack_from("<H", data, fields)[0]
     at = 4 + 2 * number

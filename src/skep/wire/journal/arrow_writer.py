@@ -1,6 +1,6 @@
-"""Messages as Arrow record batches: column by column, with no object for a message.
+"""Messages as Arrow record batches: column by column, without an object per message.
 
-Spark takes a batch as it is if its types are exactly these; all columns may be null for it.
+Spark uses a batch without conversion if its types are exactly these; all columns are nullable.
 """
 
 import io
@@ -40,18 +40,18 @@ SCHEMA = pa.schema(
     ]
 )
 PIECE = 256 << 10
-"""Bytes that are sent at a time."""
+"""Bytes per write."""
 _HEX = np.frombuffer(bytes(range(256)).hex().encode(), np.uint16)
 """The two digits of each byte."""
 _HEAD, _DIGITS = 24, 12
-"""An id is what its partition begins with, and twelve digits of offset."""
+"""A message id is a prefix of its partition and twelve digits of offset."""
 _TEXT = 36
 _GROUPS = ((0, 8), (9, 13), (14, 18), (19, 23), (24, 36))
-"""Where the digits of a UUID stand in its text."""
+"""Positions of the digits of a UUID in its text."""
 
 
 class ArrowBatch:
-    """The messages of some runs of a queue as columns, made as they are asked for."""
+    """The messages of runs of a queue as columns, each created when it is requested."""
 
     def __init__(self, queue: str, runs: Sequence[MessageRun], payload: pa.DataType) -> None:
         self._queue = queue
@@ -85,11 +85,11 @@ class ArrowBatch:
         return self._from([run.start for run in self._runs])
 
     def _each(self, values: Sequence[int], kind: type[np.integer[Any]] = np.int64) -> Array:
-        """A value of each run for each of its messages."""
+        """A value per run, repeated for each of its messages."""
         return np.repeat(np.array(values, kind), self._counts)
 
     def _from(self, starts: Sequence[int]) -> Array:
-        """Counted from a start in each run."""
+        """Consecutive numbers from a start in each run."""
         before = np.cumsum(self._counts) - self._counts
         return self._each(starts) + np.arange(self._total) - np.repeat(before, self._counts)
 
@@ -97,7 +97,7 @@ class ArrowBatch:
         micros = self._each([run.created_at for run in self._runs])
         return pa.array(micros).cast(pa.timestamp("us", tz="UTC"))
 
-    # Texts.
+    # Strings.
 
     def _partition(self) -> pa.Array:
         names = pa.array([run.name for run in self._runs], pa.string())
@@ -120,7 +120,7 @@ class ArrowBatch:
         return _fixed(text)
 
     def _transaction_ids(self) -> pa.Array:
-        """Those that were chosen; who chose none has the message's own."""
+        """Explicit transaction ids; the message id for messages without one."""
         columns = [run.columns.transaction_ids for run in self._runs]
         if all(column is None for column in columns):
             return self._message_ids
@@ -145,7 +145,7 @@ class ArrowBatch:
         return _null_if(_fixed(text), (ids == 0).all(axis=1))
 
     def _texts(self, columns: Sequence[Sequence[str | None] | None]) -> pa.Array:
-        """A column of texts of which no bytes at all stand for none."""
+        """A column of strings in which no bytes stand for null."""
         if all(column is None for column in columns):
             return pa.nulls(self._total, pa.string())
         made = _column(
@@ -167,7 +167,7 @@ class ArrowBatch:
         return made
 
     def _not_text(self) -> Invalid:
-        """The first payload that is no text, by the address of its message."""
+        """The first payload that is not text, named by its message."""
         payloads = ((run, at) for run in self._runs for at in range(run.count))
         run, at = next((run, at) for run, at in payloads if not _is_text(run.columns.payloads[at]))
         offset = run.start + at
@@ -187,7 +187,7 @@ def _is_text(payload: bytes) -> bool:
 
 
 def schema_of(columns: Sequence[str], *, binary: bool) -> pa.Schema:
-    """The columns that were asked for, in their order."""
+    """The requested columns, in their order."""
     schema = SCHEMA
     if binary:
         schema = schema.set(schema.get_field_index("payload"), pa.field("payload", pa.binary()))
@@ -199,7 +199,7 @@ def _column(
     kind: pa.DataType,
     to_bytes: Callable[[Sequence[T]], list[bytes]],
 ) -> pa.Array:
-    """One column of several. Those over a buffer are copied in one piece each."""
+    """One column from several. Buffers are copied in one piece each."""
     ends: list[Any] = []
     pieces: list[Any] = []
     loose: list[bytes] = []
@@ -226,7 +226,7 @@ def _column(
 
 
 def _joined(pieces: Iterable[Any], size: int) -> pa.Buffer:
-    """All in one, in memory that Arrow keeps for the next; the system's were new each time."""
+    """One array of all, in memory that Arrow reuses; the system's was new each time."""
     whole = pa.allocate_buffer(size)
     view, at = memoryview(whole).cast("B"), 0
     for piece in pieces:
@@ -236,12 +236,12 @@ def _joined(pieces: Iterable[Any], size: int) -> pa.Buffer:
 
 
 def _offsets(ends: Sequence[Any]) -> Array:
-    """Where the entries of several buffers end when they stand one after the other.
+    """The end offsets of the entries of several buffers, one after the other.
 
-    All at once, because buffers may be many and short.
+    Vectorised, because buffers may be many and short.
     """
     each = np.diff(np.frombuffer(b"".join(ends), np.uint32))
-    # From the end of one buffer to the beginning of the next is the length of nothing.
+    # The gap between the end of one buffer and the start of the next is an entry of no length.
     seams = np.cumsum(np.fromiter(map(len, ends), np.int64, len(ends)))[:-1] - 1
     each = np.delete(each, seams)
     offsets = np.zeros(len(each) + 1, np.int32)
@@ -250,12 +250,12 @@ def _offsets(ends: Sequence[Any]) -> Array:
 
 
 def _hex(rows: Array) -> Array:
-    """The digits of bytes, row by row."""
+    """The hexadecimal digits of bytes, row by row."""
     return _HEX[rows].view(np.uint8)
 
 
 def _fixed(text: Array) -> pa.Array:
-    """Texts of the same length, side by side."""
+    """Strings of the same length, side by side."""
     count, length = text.shape
     offsets = np.arange(0, (count + 1) * length, length, dtype=np.int32)
     return pa.Array.from_buffers(
@@ -268,9 +268,9 @@ def _null_if(column: pa.Array, mask: Array) -> pa.Array:
 
 
 class Writer:
-    """A stream of record batches, each with how far it goes: ``skep`` in its metadata, as JSON.
+    """A stream of record batches, each with its end position: ``skep`` in its metadata, as JSON.
 
-    A batch may have more rows than were asked for by one segment, and none if nothing is left.
+    A batch may exceed the requested rows by one segment, and may be empty at the end.
     """
 
     def __init__(self, body: ReadBody) -> None:
@@ -285,7 +285,7 @@ class Writer:
         return self._out.take()
 
     def write(self, step: Step) -> Iterator[bytes]:
-        """All batches of a step; what is missing is told with the first of them."""
+        """All batches of a step; the first of them reports what is missing."""
         missing, reached = step.missing, Lanes()
         for runs in _portions(step.runs, self._body.batch_rows):
             lanes = {run.lane: run.position + run.count for run in runs}
@@ -304,7 +304,7 @@ class Writer:
         self._stream.write_batch(batch, custom_metadata={"skep": encode(told)})
 
     def fail(self, reason: str, status: int, *, again: bool) -> Iterator[bytes]:
-        """The reason why there is no more, in place of the rest, and whether to ask ``again``."""
+        """The error in place of the rest, and whether to retry (``again``)."""
         self._tell([], {"error": reason, "status": status, "again": again})
         return self.end()
 
@@ -314,7 +314,7 @@ class Writer:
 
 
 class _Out(io.RawIOBase):
-    """A file that is taken away piece by piece."""
+    """A file whose content is taken in pieces."""
 
     def __init__(self) -> None:
         self._parts: list[Any] = []
@@ -323,12 +323,12 @@ class _Out(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        # Not copied yet: it is bytes, or a buffer of a batch that nobody changes any more.
+        # Not copied yet: it is bytes, or a buffer of a batch that does not change any more.
         self._parts.append(data)
         return len(data)
 
     def take(self) -> Iterator[bytes]:
-        """All that was written, in pieces that stay in a cache while they are copied and sent."""
+        """Everything written, in pieces that stay in the CPU cache while they are sent."""
         parts, self._parts = self._parts, []
         near: list[Any] = []
         size = 0
@@ -344,7 +344,7 @@ class _Out(io.RawIOBase):
 
 
 def _portions(runs: Sequence[MessageRun], rows: int) -> Iterator[Sequence[MessageRun]]:
-    """Runs together that have about so many rows."""
+    """Runs in groups of about this many rows."""
     portion: list[MessageRun] = []
     count = 0
     for run in runs:

@@ -9,11 +9,11 @@ from skep.wire.body import LIST, Body
 
 
 class _StrictBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is not known is refused: its sender and we would mean different things."""
+    """Unknown fields are rejected: both ends would mean different things."""
 
 
 class HeadsBody(_StrictBody, frozen=True, kw_only=True):
-    """Queues by name or by a pattern of their names; limits are those of the next batch.
+    """Queues by name or by a pattern; the limits are those of the next batch.
 
     ``at`` is in milliseconds since 1970.
     """
@@ -28,9 +28,9 @@ class HeadsBody(_StrictBody, frozen=True, kw_only=True):
 
 
 class HeadsResponse(Body, frozen=True, kw_only=True):
-    """How far the queues go, from where on they are kept, and where the next batch ends.
+    """The heads and the first positions of the queues, and the end of the next batch.
 
-    ``at`` is where the messages begin that were pushed at the time that was asked about.
+    ``at`` is the position of the first messages pushed at the requested time or later.
     """
 
     heads: Position
@@ -56,7 +56,7 @@ Column = Literal[
 
 
 class ReadBody(_StrictBody, frozen=True, kw_only=True):
-    """Ranges of lanes, and what of them is wanted."""
+    """Ranges of lanes, and a selection of their messages and columns."""
 
     queue: str
     number: int
@@ -66,20 +66,20 @@ class ReadBody(_StrictBody, frozen=True, kw_only=True):
     prefix: str | None = None
     share: tuple[int, int] | None = None
     in_order: bool = False
-    """Each lane once, and their messages mixed: each partition by its offsets."""
+    """Each lane once, merged: each partition in the order of its offsets."""
     batch_rows: int = 8192
     payload: Literal["text", "binary"] = "text"
 
 
 class StartAt(_StrictBody, frozen=True, kw_only=True):
-    """Milliseconds since 1970, and what to do if everything is older."""
+    """Milliseconds since 1970, and what to do if all messages are older."""
 
     at: int
     otherwise: Literal["error", "latest"] = "error"
 
 
 class BeginBody(_StrictBody, frozen=True, kw_only=True):
-    """Where to begin: ``earliest``, ``latest``, ``group``, a position, or a time."""
+    """The start: ``earliest``, ``latest``, ``group``, a position, or a time."""
 
     queues: Annotated[tuple[str, ...], LIST] | None = None
     pattern: str | None = None
@@ -87,21 +87,21 @@ class BeginBody(_StrictBody, frozen=True, kw_only=True):
 
 
 class BeginResponse(Body, frozen=True, kw_only=True):
-    """``pinned`` if it was decided now."""
+    """``pinned`` is true if the start was decided now."""
 
     position: Position
     pinned: bool
 
 
 class MoveBody(_StrictBody, frozen=True, kw_only=True):
-    """How far a group is; with ``stay`` it is shown where it was."""
+    """The position of a group; with ``stay`` the shown position does not change."""
 
     position: Position
     stay: bool = False
 
 
 class ReaderResponse(Body, frozen=True, kw_only=True):
-    """How far a group is in the journal, and how many messages lie behind it."""
+    """The position of a reader group, and its lag in messages."""
 
     group: str
     position: Position
@@ -116,7 +116,7 @@ _position = msgspec.json.Decoder(Position)
 
 
 def to_start(start: msgspec.Raw) -> Word | Position | StartAt:
-    """What of the three it is."""
+    """Decode one of the three forms of a start."""
     if bytes(start).startswith(b'"'):
         word: Word = _word.decode(start)
         return word

@@ -12,7 +12,7 @@ MAX_STAGES = 100_000
 
 
 class StageQuery(Body, frozen=True, kw_only=True):
-    """Where a chunk belongs; ``queue`` is for the rows that name none."""
+    """The stage of a chunk; ``queue`` is for rows without one."""
 
     app: str
     version: int | None = None
@@ -32,9 +32,9 @@ class StageItem(Body, frozen=True, kw_only=True):
 
 
 class CommitBody(Body, frozen=True, kw_only=True):
-    """Stages in the order in which they are published; ``version`` is left out by a batch job.
+    """Stages in the order in which they are published; a batch job has no ``version``.
 
-    ``checkpoint`` names a query and where it keeps its progress: one that runs an epoch again.
+    ``checkpoint`` identifies a query and its progress, to detect that it runs an epoch again.
     """
 
     app: str
@@ -44,14 +44,14 @@ class CommitBody(Body, frozen=True, kw_only=True):
 
 
 class CommitResponse(Body, frozen=True, kw_only=True):
-    """``duplicate`` if the version was published before, and nothing was published now."""
+    """``duplicate`` is true if the version had been published before; nothing was published now."""
 
     duplicate: bool
     rows: int
 
 
 class AppResponse(Body, frozen=True, kw_only=True):
-    """``version`` is the last that was committed; after a reset, the one that was forgotten."""
+    """``version`` is the last committed one; after a reset, the one whose record was deleted."""
 
     app: str
     version: int | None

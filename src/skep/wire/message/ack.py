@@ -30,7 +30,7 @@ WIRE_STATUS: dict[Status, WireStatus] = {
 
 
 class AckItem(Body, frozen=True, kw_only=True):
-    """What became of one message."""
+    """The outcome of one message."""
 
     transaction_id: str
     partition_id: UUID
@@ -49,7 +49,7 @@ class AckBatchBody(Body, frozen=True, kw_only=True):
 
 
 class Acked(Body, frozen=True, kw_only=True):
-    """What an acknowledgement did. A late one changed nothing: ``success`` is false."""
+    """The result of an acknowledgement. A late one changed nothing: ``success`` is false."""
 
     index: int
     transaction_id: str
@@ -66,7 +66,7 @@ class ExtendBody(Body, frozen=True, kw_only=True):
 
 
 class Extended(Body, frozen=True, kw_only=True):
-    """A lease that lives on; the three times are one, under the names that clients look for."""
+    """An extended lease; the three times are equal, under the names that clients read."""
 
     lease_id: str
     success: bool = True
@@ -77,7 +77,7 @@ class Extended(Body, frozen=True, kw_only=True):
 
 
 class WireVerdict(Body, frozen=True, kw_only=True):
-    """What became of the message at an offset of a partition."""
+    """The outcome of the message at an offset of a partition."""
 
     partition_id: UUID
     offset: int
@@ -86,8 +86,8 @@ class WireVerdict(Body, frozen=True, kw_only=True):
 
 
 class SettleBody(Body, frozen=True, kw_only=True):
-    """``verdicts`` on messages of a lease; without any, ``status`` is required and is the verdict
-    on all that it holds."""
+    """``verdicts`` on messages of a lease; without any, ``status`` is required and applies to all
+    messages of the lease."""
 
     verdicts: Annotated[list[WireVerdict], LIST] | None = None
     status: WireStatus | None = None
@@ -95,15 +95,15 @@ class SettleBody(Body, frozen=True, kw_only=True):
 
 
 class DeadMessage(Body, frozen=True, kw_only=True):
-    """Where a message is that became a dead letter."""
+    """The partition and offset of a message that became a dead letter."""
 
     partition_id: UUID
     offset: int
 
 
 class SettleResponse(Body, frozen=True, kw_only=True):
-    """What settling did. ``retryAt`` is when messages that all failed come again; ``released``
-    says that nothing of the lease is held any more."""
+    """The result of settling. ``retryAt`` is when failed messages are redelivered; ``released`` is
+    true if the lease has no messages left."""
 
     completed: int
     given_up: list[DeadMessage]
@@ -117,8 +117,8 @@ class _Placed(Protocol):
 
 
 def to_numbers(items: Iterable[_Placed], field: str) -> list[int]:
-    """The numbers of the partitions of items; ``field``, with the index of each, is where they
-    came in."""
+    """The partition numbers of items; ``field`` names their field in errors, with a placeholder for
+    the index."""
     numbers: list[int] = []
     for index, item in enumerate(items):
         try:
@@ -158,7 +158,7 @@ def _wire_verdict(index: int, verdict: Verdict) -> WireVerdict:
 
 
 def to_settle_body(status: Status, error: str) -> SettleBody:
-    """The same verdict on all that a lease holds."""
+    """The same verdict for all messages of a lease."""
     if status not in WIRE_STATUS:
         raise Invalid("status", f"{status!r} is none of {sorted(WIRE_STATUS)}")
     return SettleBody(status=WIRE_STATUS[status], error=check_text("error", error) or None)

@@ -1,4 +1,4 @@
-"""``/api/v1/dlq``: looking at dead letters, sending them back, throwing them away."""
+"""``/api/v1/dlq``: list, replay and delete dead letters."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -21,7 +21,7 @@ MAX_NUMBERS = 1000
 
 
 class DeadLettersQuery(Body, frozen=True, kw_only=True):
-    """``before`` is the ``next`` of the page before: it costs the same however far one goes."""
+    """``before`` is the ``next`` of the previous page; the cost does not depend on the position."""
 
     queue: str | None = None
     consumer_group: str | None = None
@@ -34,8 +34,8 @@ class DeadLettersQuery(Body, frozen=True, kw_only=True):
 
 
 class WireDeadLetter(Body, frozen=True, kw_only=True):
-    """A message that a group gave up. Only principals that may read payloads get ``data``, and
-    ``errorMessage``, which may quote it."""
+    """A message that a group dead-lettered. ``data``, and ``errorMessage``, which may quote it,
+    need the permission to read payloads."""
 
     number: int
     id: UUID
@@ -57,7 +57,7 @@ class WireDeadLetter(Body, frozen=True, kw_only=True):
 
 
 class DeadLettersResponse(Body, frozen=True, kw_only=True):
-    """Newest first; ``total`` counts the letters of all pages."""
+    """Newest first; ``total`` counts the dead letters of all pages."""
 
     messages: list[WireDeadLetter]
     total: int
@@ -66,7 +66,7 @@ class DeadLettersResponse(Body, frozen=True, kw_only=True):
 
 
 class DeadLetterSelection(Body, frozen=True, kw_only=True):
-    """Which dead letters of a queue: some by number, those of a group or a partition, or all."""
+    """Dead letters of a queue: by number, those of a group or a partition, or all."""
 
     numbers: Annotated[list[Number], msgspec.Meta(max_length=MAX_NUMBERS)] | None = None
     consumer_group: str | None = None
@@ -75,7 +75,7 @@ class DeadLetterSelection(Body, frozen=True, kw_only=True):
 
 
 class DeadLetterSelectionQuery(Body, frozen=True, kw_only=True):
-    """As the body for sending back; ``numbers`` with commas between them."""
+    """Like the body of a replay; ``numbers`` are separated by commas."""
 
     numbers: str | None = None
     consumer_group: str | None = None
@@ -84,7 +84,7 @@ class DeadLetterSelectionQuery(Body, frozen=True, kw_only=True):
 
 
 class ReplayedMessage(Body, frozen=True, kw_only=True):
-    """Where a dead letter is now: at the end of its partition."""
+    """The position of a replayed message: at the end of its partition."""
 
     message_id: UUID
     partition: str
@@ -92,7 +92,7 @@ class ReplayedMessage(Body, frozen=True, kw_only=True):
 
 
 class Replayed(Body, frozen=True, kw_only=True):
-    """``messages`` are there if the letters were chosen by number, in that order."""
+    """``messages`` is filled if the dead letters were selected by number, in that order."""
 
     success: bool = True
     queue: str
@@ -135,7 +135,7 @@ def to_failed_message(letter: WireDeadLetter) -> FailedMessage:
         or isinstance(letter.encoding, msgspec.UnsetType)
         or letter.error_message is None
     ):
-        raise Forbidden("seeing payloads needs the permission 'read'")
+        raise Forbidden("reading payloads needs the permission 'read'")
     return FailedMessage(
         number=letter.number,
         queue=letter.queue,
@@ -175,17 +175,17 @@ def to_selection(query: DeadLetterSelectionQuery) -> DeadLetterSelection:
 
 
 def check_selection(choice: DeadLetterSelection) -> DeadLetterSelection:
-    """Refuse what says nothing, and so might mean everything, or says two things."""
+    """Reject a selection that is empty, and so might mean everything, or ambiguous."""
     by_filter = bool(choice.consumer_group or choice.partition)
     if choice.numbers is not None and (by_filter or choice.all):
-        raise Invalid("numbers", "must not be given together with a filter")
+        raise Invalid("numbers", "must not be combined with a filter")
     if choice.numbers is None and not by_filter and not choice.all:
-        raise Invalid("numbers", "say which: numbers, consumerGroup, partition, or all")
+        raise Invalid("numbers", "is required, or consumerGroup, partition, or all")
     return choice
 
 
 def to_number(field: str, text: str) -> int:
-    """A dead letter's number in a path or a query."""
+    """The number of a dead letter in a path or a query."""
     if not (text.isascii() and text.isdigit()) or len(text) > 19 or int(text) > MAX_NUMBER:
         raise Invalid(field, f"{text[:64]!r} is not the number of a dead letter")
     return int(text)

@@ -1,4 +1,4 @@
-"""``/api/v1/messages``: looking at messages without consuming them."""
+"""``/api/v1/messages``: messages without consuming them."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -16,7 +16,7 @@ from skep.model.message_view import GroupStatus, MessageView
 from skep.model.name import QUEUE_MODE
 from skep.model.stats import MessageStatus
 from skep.wire.body import Body
-from skep.wire.message.pop import chosen_id
+from skep.wire.message.pop import explicit_transaction_id
 from skep.wire.pagination import Limit, Skip
 from skep.wire.payload import Encoding, to_payload, to_wire
 
@@ -24,7 +24,7 @@ ModeType = Literal["queue", "bus", "hybrid", "none"]
 
 
 class MessagesQuery(Body, frozen=True, kw_only=True):
-    """Of the last hour, unless ``from`` says otherwise. ``before`` is the ``next`` of a page."""
+    """The last hour by default. ``before`` is the ``next`` of a page."""
 
     queue: str | None = None
     partition: str | None = None
@@ -40,14 +40,14 @@ class MessagesQuery(Body, frozen=True, kw_only=True):
 
 
 class BusStatus(Body, frozen=True, kw_only=True):
-    """Of the groups with a name, how many are done with a message."""
+    """How many of the named groups have completed a message."""
 
     consumed_by: int
     total_groups: int
 
 
 class Mode(Body, frozen=True, kw_only=True):
-    """How queues are read: without naming a group, by groups with names, both ways, or not."""
+    """How queues are read: without a group name, by named groups, both, or not at all."""
 
     has_queue_mode: bool
     bus_groups_count: int
@@ -55,7 +55,7 @@ class Mode(Body, frozen=True, kw_only=True):
 
 
 class WireMessage(Body, frozen=True, kw_only=True):
-    """A message and what became of it. Its payload is there only for who may see payloads."""
+    """A message with its status. Its payload needs the permission to read payloads."""
 
     id: UUID
     transaction_id: str
@@ -80,8 +80,8 @@ class WireMessage(Body, frozen=True, kw_only=True):
 
 
 class WireMessages(Body, frozen=True, kw_only=True):
-    """Newest first. A page may be short although there is a ``next``: looking for rare messages
-    ends in time."""
+    """Newest first. A page with a ``next`` may be short: the search for rare messages is limited in
+    time."""
 
     messages: list[WireMessage]
     mode: Mode
@@ -108,7 +108,7 @@ class MessageGroup(Body, frozen=True, kw_only=True):
 
 
 class MessageDetail(WireMessage, frozen=True, kw_only=True):
-    """One message with all that is known of it."""
+    """One message with its status for each group."""
 
     error_message: str | None
     retry_count: int
@@ -125,7 +125,7 @@ class DeletedMessage(Body, frozen=True, kw_only=True):
 
 
 class GroupBody(Body, frozen=True, kw_only=True):
-    """For which group, if not for all."""
+    """The group; all groups if omitted."""
 
     consumer_group: str | None = None
 
@@ -135,7 +135,7 @@ class GiveUpBody(GroupBody, frozen=True, kw_only=True):
 
 
 class Retried(Body, frozen=True, kw_only=True):
-    """Where the message is now: at the end of its partition."""
+    """The new position of the message: at the end of its partition."""
 
     success: bool = True
     retried: bool = True
@@ -183,16 +183,16 @@ def to_message(view: MessageView) -> WireMessage:
 
 
 def from_message(message: WireMessage) -> Message:
-    """The message itself, as the broker has it."""
+    """The message as the broker's type."""
     if isinstance(message.payload, UnsetType) or isinstance(message.encoding, UnsetType):
-        raise Forbidden("seeing payloads needs the permission 'read'")
+        raise Forbidden("reading payloads needs the permission 'read'")
     return Message(
         queue=message.queue,
         partition=message.partition,
         partition_number=partition_of(message.partition_id),
         offset=message.offset,
         payload=to_payload(message.payload, message.encoding),
-        chosen_id=chosen_id(message.transaction_id, message.id),
+        chosen_id=explicit_transaction_id(message.transaction_id, message.id),
         trace=message.trace_id.bytes if message.trace_id else None,
         producer=message.producer_sub,
         created_at=message.created_at,
@@ -251,5 +251,5 @@ def _bus(statuses: Sequence[GroupStatus]) -> BusStatus:
 
 
 def _is_done(group_status: GroupStatus) -> bool:
-    """Also who gave a message up is done with it."""
+    """A group that dead-lettered a message has completed it."""
     return group_status.status in ("completed", "dead_letter")

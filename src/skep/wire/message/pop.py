@@ -1,4 +1,4 @@
-"""``GET /api/v1/pop`` and its kin."""
+"""``GET /api/v1/pop``."""
 
 from datetime import datetime
 from uuid import UUID
@@ -16,7 +16,7 @@ MAX_TIMEOUT = 3_600_000
 
 
 class PopQuery(Body, frozen=True, kw_only=True):
-    """``timeout`` is in milliseconds and counts with ``wait`` only."""
+    """``timeout`` is in milliseconds and applies with ``wait`` only."""
 
     batch: int = 1
     partitions: int = 1
@@ -32,7 +32,7 @@ class PopQuery(Body, frozen=True, kw_only=True):
 
 
 class Popped(Body, frozen=True, kw_only=True):
-    """A message of a delivery. ``data`` is its payload; in base64 if it is not JSON."""
+    """A delivered message. ``data`` is its payload; in base64 if it is not JSON."""
 
     id: Id
     transaction_id: str
@@ -68,14 +68,14 @@ class PopResponse(Body, frozen=True, kw_only=True):
 
 
 class PausedResponse(Body, frozen=True, kw_only=True):
-    """What a pop gets while popping is in maintenance."""
+    """The response to a pop during pop maintenance."""
 
     messages: tuple[Popped, ...] = ()
     paused: bool = True
 
 
 class Delivered(Body, frozen=True, kw_only=True):
-    """What a client reads of an answer: a delivery, or nothing while popping is in maintenance."""
+    """What a client decodes: a delivery, or nothing during pop maintenance."""
 
     lease_id: str = ""
     lease_expires_at: datetime | None = None
@@ -173,7 +173,7 @@ def _message(popped: Popped, partition_number: int) -> Message:
         partition_number=partition_number,
         offset=popped.offset,
         payload=to_payload(popped.data, popped.encoding),
-        chosen_id=chosen_id(popped.transaction_id, popped.id),
+        chosen_id=explicit_transaction_id(popped.transaction_id, popped.id),
         trace=popped.trace_id.bytes if popped.trace_id else None,
         producer=popped.producer_sub,
         created_at=popped.created_at,
@@ -181,8 +181,8 @@ def _message(popped: Popped, partition_number: int) -> Message:
     )
 
 
-def chosen_id(transaction_id: str, message_id: UUID | str) -> str | None:
-    """The id that the producer chose; None if the message's own id takes its place."""
-    # Most are told apart by their length, which is cheaper than writing the message's id.
+def explicit_transaction_id(transaction_id: str, message_id: UUID | str) -> str | None:
+    """The transaction id that the producer set; None if it is the message id."""
+    # Most differ in length, which is cheaper to compare than to format the message id.
     derived = len(transaction_id) == 36 and transaction_id == str(message_id)
     return None if derived else transaction_id

@@ -16,7 +16,7 @@ from skep.wire.payload import Encoding, empty, from_wire, to_wire
 
 
 class PushItem(Body, frozen=True, kw_only=True):
-    """A message to push. A body's ``producerSub`` is ignored: the server knows who pushes."""
+    """A message to push. ``producerSub`` in a body is ignored: the server sets the producer."""
 
     queue: str
     partition: str = DEFAULT_PARTITION
@@ -31,7 +31,7 @@ class PushBody(Body, frozen=True, kw_only=True):
 
 
 class Pushed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What became of an item; ``message_id`` of a duplicate is that of the first one."""
+    """The result of an item; a duplicate has the ``message_id`` of the first one."""
 
     index: int
     transaction_id: str
@@ -44,7 +44,7 @@ class Pushed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Buffered(Body, frozen=True, kw_only=True):
-    """An item that was kept aside, because pushing is in maintenance."""
+    """An item that was buffered because of push maintenance."""
 
     index: int
     status: str = "buffered"
@@ -54,16 +54,16 @@ class Buffered(Body, frozen=True, kw_only=True):
 
 
 class PushResult(msgspec.Struct, frozen=True, gc=False):
-    """What a client reads of either: where the item is, or that it has no place yet."""
+    """What a client decodes of either: the position of the item, or that it has none yet."""
 
     status: str
-    # A text, because most of them are the same: only one of those is made a UUID.
+    # A string, because most are equal: only one of those becomes a UUID.
     partition_id: str | None = None
     offset: int = -1
 
 
 def to_draft(field: str, item: PushItem, *, most: int) -> Draft:
-    """The draft in an item, whose payload came in this field."""
+    """The draft in an item; ``field`` names its payload in errors."""
     return Draft(
         from_wire(field, item.payload, item.encoding, most=most),
         item.partition,
@@ -73,7 +73,7 @@ def to_draft(field: str, item: PushItem, *, most: int) -> Draft:
 
 
 def to_drafts(items: Sequence[PushItem], *, most: int) -> list[Draft]:
-    """The drafts in items; the name of a field is made when one is needed."""
+    """The drafts in items; the name of a field is only built for an error."""
     drafts: list[Draft] = []
     try:
         drafts.extend(to_draft("payload", item, most=most) for item in items)
@@ -96,7 +96,7 @@ def to_push_response(
 def _to_response_for_one_partition(
     queue: str, items: Sequence[PushItem], receipts: Receipts
 ) -> list[Pushed]:
-    """The same for one partition, without a receipt for each message: half of the time."""
+    """The same for one partition, without a receipt per message: half the time."""
     places = receipts.places
     partition, duplicates = partition_text(places.partition), places.duplicates
     texts = message_texts(places.partition, places.offsets)
@@ -132,7 +132,7 @@ def to_pushed(index: int, queue: str, item: PushItem, receipt: Receipt) -> Pushe
 
 
 def check_drafts(drafts: Sequence[Draft]) -> Sequence[Draft]:
-    """The drafts, if that is what they are."""
+    """The drafts, checked."""
     if isinstance(drafts, str | bytes) or not isinstance(drafts, Sequence) or not drafts:
         raise Invalid("drafts", "must be a sequence that is not empty")
     for index, draft in enumerate(drafts):
@@ -165,9 +165,9 @@ def _item(queue: str, draft: Draft) -> PushItem:
 
 
 def to_receipts(drafts: Sequence[Draft], results: Sequence[PushResult]) -> list[Receipt]:
-    """Where each draft is; each had a transaction id."""
+    """The receipts of drafts that all have a transaction id."""
     if len(results) != len(drafts):
-        raise OutcomeUnknown(f"the server answered for {len(results)} of {len(drafts)} messages")
+        raise OutcomeUnknown(f"the server returned {len(results)} results for {len(drafts)} drafts")
     numbers = {
         place: -1 if place is None else partition_of(UUID(place))
         for place in {result.partition_id for result in results}
@@ -185,10 +185,10 @@ def to_receipts(drafts: Sequence[Draft], results: Sequence[PushResult]) -> list[
 
 
 def to_receipts_of_repetition(receipts: Sequence[Receipt]) -> list[Receipt]:
-    """The receipts that the first attempt would have given, whose answer was lost.
+    """The receipts of the first attempt, whose response was lost.
 
-    A push is stored whole. If all of it is there already, the first attempt stored it; if any of
-    it is not, the first attempt stored nothing, and what is there is from somebody else.
+    A push is stored completely or not at all. If all messages are duplicates, the first attempt
+    stored them; otherwise it stored nothing, and the duplicates are of another producer.
     """
     if not all(receipt.duplicate for receipt in receipts):
         return list(receipts)

@@ -1,4 +1,4 @@
-"""``/streams/v1``: the only bodies in snake case, because Queen's are."""
+"""``/streams/v1``: bodies in snake case, as in Queen."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -20,7 +20,7 @@ class RegisterBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Registered(msgspec.Struct, frozen=True, kw_only=True):
-    """``fresh`` if the query was not known before."""
+    """``fresh`` is true if the query was not registered before."""
 
     success: bool = True
     query_id: UUID
@@ -31,7 +31,7 @@ class Registered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StateBody(msgspec.Struct, frozen=True, kw_only=True):
-    """Which state: these keys, or all; and of them those that meet every other condition."""
+    """A selection of the state: these keys, or all, that meet every other condition."""
 
     query_id: UUID
     partition_id: UUID
@@ -86,7 +86,7 @@ class CycleAckResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CycleResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """``success`` is false if nothing was done; ``error`` then says why."""
+    """``success`` is false if nothing was written; ``error`` is the reason."""
 
     success: bool
     query_id: UUID

@@ -1,5 +1,5 @@
-"""``/api/v1/traces``: what consumers record about messages on their way. Answers are in snake
-case, as Queen has them."""
+"""``/api/v1/traces``: events that consumers record for messages. Responses are in snake case, as in
+Queen."""
 
 from datetime import datetime
 from typing import Annotated
@@ -14,7 +14,7 @@ from skep.model.name import MAX_NUMBER, Offset, from_datetime, to_datetime
 from skep.model.trace import TraceEvent, TraceName
 from skep.wire.body import LIST, Body
 from skep.wire.message.message import WireMessage
-from skep.wire.message.pop import chosen_id
+from skep.wire.message.pop import explicit_transaction_id
 from skep.wire.pagination import Limit, Pagination, Skip
 from skep.wire.payload import Encoding, to_payload, to_wire
 
@@ -24,11 +24,11 @@ FIELDS = {
     "worker": "workerId",
     "message_id": "transactionId",
 }
-"""What the wire calls arguments of the core."""
+"""Names on the wire of arguments of the core."""
 
 
 class TraceBody(Body, frozen=True, kw_only=True):
-    """An event of a message. ``data`` is any JSON, or a text in base64 if ``encoding`` says so."""
+    """An event of a message. ``data`` is any JSON, or a base64 string with ``encoding`` base64."""
 
     transaction_id: str
     partition_id: UUID
@@ -64,7 +64,7 @@ class MessageEvents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NamedEvent(WireEvent, frozen=True, kw_only=True):
-    """An event with the message that it is about."""
+    """An event with its message."""
 
     transaction_id: str
     partition_id: UUID
@@ -98,15 +98,15 @@ class NamesQuery(Body, frozen=True, kw_only=True):
     offset: Skip = 0
 
 
-class NameRow(msgspec.Struct, frozen=True, kw_only=True):
+class TraceNameRow(msgspec.Struct, frozen=True, kw_only=True):
     trace_name: str
     trace_count: int
     message_count: int
     last_seen: datetime
 
 
-class NameRows(msgspec.Struct, frozen=True, kw_only=True):
-    trace_names: list[NameRow]
+class TraceNamesResponse(msgspec.Struct, frozen=True, kw_only=True):
+    trace_names: list[TraceNameRow]
     total: int
     pagination: Pagination
 
@@ -137,7 +137,7 @@ def to_event(event: TraceEvent) -> WireEvent:
 
 
 def to_trace_event(event: WireEvent, partition: int, offset: Offset) -> TraceEvent:
-    """An event as the broker has it, of the message at this place."""
+    """An event as the broker's type, for the message at this position."""
     return TraceEvent(
         number=int(event.id),
         partition=partition,
@@ -151,7 +151,7 @@ def to_trace_event(event: WireEvent, partition: int, offset: Offset) -> TraceEve
     )
 
 
-def to_trace_name(row: NameRow) -> TraceName:
+def to_trace_name(row: TraceNameRow) -> TraceName:
     return TraceName(
         name=row.trace_name,
         events=row.trace_count,
@@ -179,7 +179,7 @@ def to_named_event(traced: TracedMessage) -> NamedEvent:
 
 
 def to_traced_message(named: NamedEvent) -> TracedMessage:
-    """An event with its message, as the broker has it."""
+    """An event with its message, as the broker's types."""
     number = partition_of(named.partition_id)
     return TracedMessage(
         event=to_trace_event(named, number, named.offset),
@@ -189,7 +189,9 @@ def to_traced_message(named: NamedEvent) -> TracedMessage:
             partition_number=number,
             offset=named.offset,
             payload=to_payload(named.message_payload, named.message_encoding),
-            chosen_id=chosen_id(named.transaction_id, message_id(number, named.offset)),
+            chosen_id=explicit_transaction_id(
+                named.transaction_id, message_id(number, named.offset)
+            ),
             trace=named.message_trace_id.bytes if named.message_trace_id else None,
             producer=named.message_producer,
             created_at=named.message_created_at,
@@ -197,8 +199,8 @@ def to_traced_message(named: NamedEvent) -> TracedMessage:
     )
 
 
-def to_name_row(name: TraceName) -> NameRow:
-    return NameRow(
+def to_trace_name_row(name: TraceName) -> TraceNameRow:
+    return TraceNameRow(
         trace_name=name.name,
         trace_count=name.events,
         message_count=name.messages,

@@ -19,13 +19,13 @@ from skep.wire.message.ack import (
     from_settled,
     from_verdicts,
 )
-from skep.wire.message.pop import chosen_id
+from skep.wire.message.pop import explicit_transaction_id
 from skep.wire.message.push import PushItem, check_drafts, from_drafts
 from skep.wire.payload import Encoding, empty
 
 
 class PushOperation(Body, frozen=True, kw_only=True, tag_field="type", tag="push"):
-    """Messages to push: as ``items``, or one of them in place."""
+    """Messages to push: as ``items``, or one message inline."""
 
     items: Annotated[list[PushItem], LIST] | None = None
     queue: str | None = None
@@ -37,7 +37,7 @@ class PushOperation(Body, frozen=True, kw_only=True, tag_field="type", tag="push
 
 
 class AckOperation(Body, frozen=True, kw_only=True, tag_field="type", tag="ack"):
-    """What became of a message. Without ``leaseId``, one of the required leases must hold it."""
+    """The outcome of a message. Without ``leaseId``, one of the required leases must hold it."""
 
     transaction_id: str
     partition_id: UUID
@@ -48,7 +48,7 @@ class AckOperation(Body, frozen=True, kw_only=True, tag_field="type", tag="ack")
 
 
 class SettleOperation(Body, frozen=True, kw_only=True, tag_field="type", tag="settle"):
-    """Verdicts on messages of a lease; without any, all that it holds is completed."""
+    """Verdicts on messages of a lease; without any, all its messages are completed."""
 
     lease_id: str
     verdicts: Annotated[list[WireVerdict], LIST] | None = None
@@ -63,9 +63,10 @@ WireOperation = PushOperation | AckOperation | SettleOperation | ExtendOperation
 
 
 class TransactionBody(Body, frozen=True, kw_only=True):
-    """Operations that happen together or not at all, while all required leases live.
+    """Operations that are applied together or not at all, while all required leases are live.
 
-    With an ``idempotencyKey`` a repetition changes nothing and gets the first answer, for a day.
+    With an ``idempotencyKey``, a repeated request changes nothing and gets the first response, for
+    a day.
     """
 
     operations: Annotated[list[WireOperation], LIST]
@@ -74,7 +75,7 @@ class TransactionBody(Body, frozen=True, kw_only=True):
 
 
 class OperationResult(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """One per message pushed, and one per other operation, in their order."""
+    """One per pushed message, and one per other operation, in order."""
 
     index: int
     type: str
@@ -88,11 +89,12 @@ class OperationResult(Body, frozen=True, kw_only=True, omit_defaults=True):
     completed: int | None = None
     dlq: bool | None = None
     settlement: SettleResponse | None = None
-    """What a settle operation did; a repetition does not know it."""
+    """The result of a settle operation; absent in the response to a repeated request."""
 
 
 class TransactionResponse(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """``success`` is false if nothing was done; ``error`` says why, ``problem`` for programs."""
+    """``success`` is false if nothing was written; ``error`` is the reason, ``problem`` the same
+    for programs."""
 
     transaction_id: UUID
     success: bool
@@ -141,17 +143,17 @@ def to_transaction(operations: Sequence[Operation], answer: TransactionResponse)
                 if settled is not None:
                     settlements.append(from_settled(settled))
     except StopIteration:
-        raise OutcomeUnknown("the server did not answer for all operations") from None
+        raise OutcomeUnknown("the server did not return a result for every operation") from None
     return Transaction(receipts=receipts, settlements=settlements, repeated=answer.repeated)
 
 
 def _receipt(draft: Draft, results: Iterator[OperationResult]) -> Receipt:
     result = next(results)
     if result.message_id is None:
-        raise OutcomeUnknown("the server did not say where a message is")
+        raise OutcomeUnknown("the server did not return the id of a message")
     return Receipt(
         draft.partition,
         *address_of(result.message_id),
         result.status == "duplicate",
-        chosen_id(result.transaction_id or "", result.message_id),
+        explicit_transaction_id(result.transaction_id or "", result.message_id),
     )

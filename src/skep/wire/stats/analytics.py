@@ -1,4 +1,4 @@
-"""``GET /api/v1/analytics/*`` and ``/api/v1/status/analytics``: what happened, over time."""
+"""``GET /api/v1/analytics/*`` and ``/api/v1/status/analytics``: statistics over time."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -23,7 +23,7 @@ class AnalyticsQuery(WindowQuery, frozen=True, kw_only=True):
 
 
 class DataPoint(Body, frozen=True, kw_only=True):
-    """``messages`` is how many were pushed."""
+    """``messages`` counts pushed messages."""
 
     timestamp: datetime
     messages: int
@@ -41,7 +41,7 @@ class TopQueue(Body, frozen=True, kw_only=True):
 
 
 class Analytics(Body, frozen=True, kw_only=True):
-    """``topQueues`` are the ten that most was pushed to."""
+    """``topQueues`` are the ten queues with the most pushed messages."""
 
     data_points: list[DataPoint]
     interval: Interval
@@ -51,7 +51,7 @@ class Analytics(Body, frozen=True, kw_only=True):
 
 
 class Usage(Body, frozen=True, kw_only=True):
-    """What the process takes of its machine now: bytes, and seconds of a processor so far."""
+    """Memory of the process in bytes, and its CPU time so far in seconds."""
 
     rss_bytes: int
     peak_rss_bytes: int
@@ -65,7 +65,7 @@ class SystemPoint(Body, frozen=True, kw_only=True):
 
 
 class Replica(Body, frozen=True, kw_only=True):
-    """A server. Its usage is known for this moment only, so there is one point at most."""
+    """A server. Its usage is only known for the present, so there is at most one point."""
 
     hostname: str
     port: int | None
@@ -82,7 +82,7 @@ class SystemMetrics(Body, frozen=True, kw_only=True):
 
 
 class QueueTally(Body, frozen=True, kw_only=True):
-    """What happened to one queue in the time asked for."""
+    """Operations on one queue over a time range."""
 
     queue: str
     push_messages: int
@@ -139,13 +139,13 @@ class PostgresStats(Body, frozen=True, kw_only=True):
 
 
 class QueueBucket(QueueTally, frozen=True, kw_only=True):
-    """What happened to one queue from ``bucket`` on."""
+    """Operations on one queue in the bucket from ``bucket`` on."""
 
     bucket: datetime
 
 
 class QueueOps(Body, frozen=True, kw_only=True):
-    """Only buckets in which something happened."""
+    """Only buckets with operations."""
 
     time_range: TimeRange
     bucket_minutes: int
@@ -161,7 +161,7 @@ class LagBucket(Body, frozen=True, kw_only=True):
 
 
 class GroupPending(Body, frozen=True, kw_only=True):
-    """How far a group is behind in a queue now."""
+    """The current backlog of a group in a queue."""
 
     queue: str
     consumer_group: str
@@ -170,7 +170,7 @@ class GroupPending(Body, frozen=True, kw_only=True):
 
 
 class QueueLag(Body, frozen=True, kw_only=True):
-    """How old messages were when they were delivered, and what waits now."""
+    """The age of messages at delivery over time, and the current backlog."""
 
     time_range: TimeRange
     bucket_minutes: int
@@ -179,16 +179,16 @@ class QueueLag(Body, frozen=True, kw_only=True):
 
 
 class LatenciesQuery(WindowQuery, frozen=True, kw_only=True):
-    """A page ends with the minute in which it has ``limit`` rows."""
+    """A page ends with the minute in which it reaches ``limit`` rows."""
 
     limit: ManyLimit = 1000
 
 
 class LatencyRow(Body, frozen=True, kw_only=True):
-    """How long took what a group acknowledged in the minute from ``beginsAt`` on.
+    """Latencies of the messages that a group acknowledged in the minute from ``beginsAt`` on.
 
-    Each of the ``buckets`` is a number of seconds and how many messages took so long, give or take
-    2 %. A row without names is of all groups that were too many to be told apart.
+    Each of the ``buckets`` is a latency in seconds, within 2 %, and the number of messages with it.
+    A row without names is for all groups beyond the limit of separate rows.
     """
 
     queue: str
@@ -199,8 +199,7 @@ class LatencyRow(Body, frozen=True, kw_only=True):
 
 
 class LatenciesResponse(Body, frozen=True, kw_only=True):
-    """The minutes of all servers together, the oldest first; ``next`` is the ``from`` of the page
-    that follows."""
+    """Of all servers together, oldest first; ``next`` is the ``from`` of the next page."""
 
     time_range: TimeRange
     series: list[LatencyRow]
@@ -208,7 +207,7 @@ class LatenciesResponse(Body, frozen=True, kw_only=True):
 
 
 class ParkedRow(Body, frozen=True, kw_only=True):
-    """Long polls that wait at this server."""
+    """Long polls parked at this server."""
 
     queue: str
     consumer_group: str

@@ -1,4 +1,4 @@
-"""What every answer about queues and partitions in numbers has: which they are, and counts."""
+"""What all statistics of queues and partitions share: identity and counts."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -17,8 +17,8 @@ ManyLimit = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 
 
 class WireCounts(Body, frozen=True, kw_only=True):
-    """Messages by what became of them, for all groups together: ``completed`` is what every
-    group is done with. ``failed`` are pending, and were tried before."""
+    """Messages by status, over all groups: ``completed`` is completed by every group. ``failed``
+    are pending messages that were tried before."""
 
     total: int = 0
     pending: int = 0
@@ -29,14 +29,14 @@ class WireCounts(Body, frozen=True, kw_only=True):
 
 
 class PartitionsPage(Body, frozen=True, kw_only=True):
-    """Which partitions of a queue are shown."""
+    """A page of the partitions of a queue."""
 
     limit: ManyLimit = 1000
     offset: Skip = 0
 
 
 class QueueHead(Body, frozen=True, kw_only=True):
-    """Which queue it is about."""
+    """Identifies a queue."""
 
     id: UUID
     name: str
@@ -47,7 +47,7 @@ class QueueHead(Body, frozen=True, kw_only=True):
 
 
 class PartitionHead(Body, frozen=True, kw_only=True):
-    """Which partition it is about."""
+    """Identifies a partition."""
 
     id: UUID
     name: str

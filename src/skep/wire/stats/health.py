@@ -9,7 +9,7 @@ from skep.wire.stats.analytics import Usage
 
 
 class HealthResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whether the server can do its work: also whether its store takes writes."""
+    """Whether the server works and its store accepts writes."""
 
     status: Literal["healthy", "unhealthy"]
     database: Literal["connected", "disconnected"]
@@ -21,7 +21,7 @@ class HealthResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class Alive(Body, frozen=True, kw_only=True):
-    """That it answers is all that it says."""
+    """Any response means that the process is alive."""
 
     status: Literal["alive"] = "alive"
 
@@ -32,14 +32,14 @@ class ReadyResponse(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Rate(Body, frozen=True, kw_only=True):
-    """How many since the start, and how many per second."""
+    """The number since the start, and the rate per second."""
 
     total: int
     rate: float
 
 
 class Cpu(Body, frozen=True, kw_only=True):
-    """Seconds of a processor so far."""
+    """CPU time so far, in seconds."""
 
     user: float
     system: float
@@ -53,7 +53,7 @@ class Memory(Body, frozen=True, kw_only=True):
 
 
 class MetricsResponse(Body, frozen=True, kw_only=True):
-    """``messages`` are those that were pushed or popped."""
+    """``messages`` counts pushed and popped messages."""
 
     uptime: float
     requests: Rate

@@ -1,4 +1,4 @@
-"""``GET /api/v1/resources/*``: queues, partitions and labels in numbers."""
+"""``GET /api/v1/resources/*``: statistics of queues, partitions and labels."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -33,7 +33,7 @@ class QueuesQuery(Body, frozen=True, kw_only=True):
 
 
 class QueueRow(QueueHead, frozen=True, kw_only=True):
-    """``consumed`` and ``batches`` are of all groups together."""
+    """``consumed`` and ``batches`` are sums over all groups."""
 
     options: WireOptions
     partitions: int
@@ -43,7 +43,7 @@ class QueueRow(QueueHead, frozen=True, kw_only=True):
     batches: int
 
 
-class QueueRows(Body, frozen=True, kw_only=True):
+class QueuesResponse(Body, frozen=True, kw_only=True):
     """``total`` counts the queues of all pages."""
 
     queues: list[QueueRow]
@@ -51,7 +51,7 @@ class QueueRows(Body, frozen=True, kw_only=True):
 
 
 class PartitionDetail(PartitionHead, frozen=True, kw_only=True):
-    """``consumed`` and ``batches`` are of all groups together."""
+    """``consumed`` and ``batches`` are sums over all groups."""
 
     start: int
     end: int
@@ -63,7 +63,7 @@ class PartitionDetail(PartitionHead, frozen=True, kw_only=True):
 
 
 class QueueDetail(QueueHead, frozen=True, kw_only=True):
-    """A queue with its partitions; ``depth`` is what the group furthest behind has before it."""
+    """A queue with its partitions; ``depth`` is the backlog of the group furthest behind."""
 
     options: WireOptions
     groups: int
@@ -83,7 +83,7 @@ class NamespaceRow(Body, frozen=True, kw_only=True):
     messages: WireCounts
 
 
-class NamespaceRows(Body, frozen=True, kw_only=True):
+class NamespacesResponse(Body, frozen=True, kw_only=True):
     namespaces: list[NamespaceRow]
 
 
@@ -94,7 +94,7 @@ class TaskRow(Body, frozen=True, kw_only=True):
     messages: WireCounts
 
 
-class TaskRows(Body, frozen=True, kw_only=True):
+class TasksResponse(Body, frozen=True, kw_only=True):
     tasks: list[TaskRow]
 
 
@@ -106,7 +106,7 @@ class PartitionsQuery(Body, frozen=True, kw_only=True):
 
 
 class PartitionRow(WireCounts, frozen=True, kw_only=True):
-    """``depth`` is what is pending."""
+    """``depth`` is the number of pending messages."""
 
     id: UUID
     name: str
@@ -132,7 +132,7 @@ class Spread(Body, frozen=True, kw_only=True):
 
 
 class LagSpread(Body, frozen=True, kw_only=True):
-    """Of all groups: how many seconds, and how many messages, they are behind."""
+    """The lag of all groups: in seconds, and in messages."""
 
     time: Spread
     offset: Spread
@@ -167,7 +167,7 @@ class PartitionDepth(Body, frozen=True, kw_only=True):
 
 
 class DepthResponse(Body, frozen=True, kw_only=True):
-    """What a group has before it. Only partitions with something pending are named."""
+    """The backlog of a group. Only partitions with pending messages are listed."""
 
     queue: str
     group: str

@@ -13,7 +13,7 @@ from skep.wire.stats.throughput import Efficiency, Point, WorkerStats, to_effici
 
 
 class StatusMessages(WireCounts, frozen=True, kw_only=True):
-    """``requests`` and ``batchEfficiency`` are those of the time asked for."""
+    """``requests`` and ``batchEfficiency`` are those of the time range."""
 
     requests: int
     batch_efficiency: Efficiency
@@ -27,15 +27,15 @@ class StatusLeases(Body, frozen=True, kw_only=True):
 
 
 class ErrorRow(Body, frozen=True, kw_only=True):
-    """``error`` is null for principals that may not read payloads: it may quote them."""
+    """``error`` is null without the permission to read payloads: it may quote them."""
 
     error: str | None
     count: int
 
 
 class StatusDeadLetters(Body, frozen=True, kw_only=True):
-    """``topErrors`` and ``affectedPartitions`` are those of the newest letters of each queue, ten
-    thousand of them at most."""
+    """``topErrors`` and ``affectedPartitions`` are those of the newest dead letters of each queue,
+    at most ten thousand."""
 
     total_messages: int
     affected_partitions: int
@@ -52,7 +52,7 @@ class StatusQueue(Body, frozen=True, kw_only=True):
 
 
 class StatusErrors(Body, frozen=True, kw_only=True):
-    """In the time asked for: what will be tried again, and what was given up."""
+    """In the time range: messages that will be retried, and messages that became dead letters."""
 
     ack_failed: int
     dlq_count: int
@@ -80,8 +80,7 @@ class Buffers(Body, frozen=True, kw_only=True):
 
 
 class Refreshed(Body, frozen=True, kw_only=True):
-    """What one step of a refresh found. Nothing is kept beside what is counted, so nothing is
-    ever behind."""
+    """The result of one step of a refresh, which changes nothing: statistics are current."""
 
     success: bool = True
     count: int

@@ -1,4 +1,4 @@
-"""``GET /api/v1/status/queues``, one of them, and its messages."""
+"""``GET /api/v1/status/queues``, one queue, and its messages."""
 
 from datetime import datetime
 
@@ -31,7 +31,7 @@ class StatusQueuesQuery(Body, frozen=True, kw_only=True):
 
 
 class StatusQueueRow(QueueHead, frozen=True, kw_only=True):
-    """``lag`` is how long the oldest message waits for a group; null if none waits."""
+    """``lag`` is the age of the oldest waiting message; null if none waits."""
 
     partitions: int
     messages: WireCounts
@@ -57,7 +57,7 @@ class StatusQueueHead(QueueHead, frozen=True, kw_only=True):
 
 
 class StatusCursor(Body, frozen=True, kw_only=True):
-    """Of all groups together."""
+    """Sums over all groups."""
 
     total_consumed: int
     batches_consumed: int
@@ -105,7 +105,7 @@ def to_status_row(summary: QueueSummary, lag: float | None) -> StatusQueueRow:
         **head_of(queue),
         partitions=summary.partitions,
         messages=to_counts(summary.counts),
-        lag=None if lag is None else Age(seconds=lag, formatted=to_words(lag)),
+        lag=None if lag is None else Age(seconds=lag, formatted=to_duration_text(lag)),
     )
 
 
@@ -145,8 +145,8 @@ def to_status_partition(partition: PartitionSummary) -> StatusPartition:
     )
 
 
-def to_words(seconds: float) -> str:
-    """A stretch of time as people say it: 1d 2h, 3m 4s."""
+def to_duration_text(seconds: float) -> str:
+    """A duration for people: 1d 2h, 3m 4s."""
     rest = int(seconds)
     parts = []
     for unit, size in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):

@@ -1,4 +1,4 @@
-"""What happened in a stretch of time, and who did it."""
+"""Throughput over a time range, and the servers."""
 
 from datetime import datetime
 
@@ -8,8 +8,8 @@ from skep.wire.body import Body
 
 
 class Point(Body, frozen=True, kw_only=True):
-    """What happened from ``timestamp`` on. ``processed`` is what was acknowledged; a lag is the
-    age of the oldest message of a delivery."""
+    """Operations in the bucket from ``timestamp`` on. ``processed`` counts acknowledged messages; a
+    lag is the age of the oldest message of a delivery."""
 
     timestamp: datetime
     ingested: int
@@ -35,7 +35,7 @@ class Efficiency(Body, frozen=True, kw_only=True):
 
 
 class WorkerStats(Body, frozen=True, kw_only=True):
-    """A process that serves the queues."""
+    """A server process."""
 
     worker_id: str
     hostname: str

@@ -1,4 +1,4 @@
-"""Times that queries ask for, and how finely they are answered."""
+"""The time range of a query, and the width of its buckets."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,7 +22,7 @@ _WIDEST = 360
 
 
 class WindowQuery(Body, frozen=True, kw_only=True):
-    """The last hour, unless ``from`` and ``to`` say otherwise; all queues, unless one is named."""
+    """The last hour and all queues by default."""
 
     from_: datetime | None = msgspec.field(default=None, name="from")
     to: datetime | None = None
@@ -33,7 +33,7 @@ class WindowQuery(Body, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of time and the width of its buckets in minutes."""
+    """A time range, and the width of its buckets in minutes."""
 
     start: datetime
     stop: datetime
@@ -53,7 +53,7 @@ class Window:
 
 
 def to_window(query: WindowQuery, now: datetime, *, minutes: int | None = None) -> Window:
-    """What a query asks for, with buckets as wide as Queen has them unless a width is given."""
+    """The time range of a query; buckets are as wide as in Queen unless ``minutes`` is given."""
     stop = in_utc(query.to) or now
     start = in_utc(query.from_) or _before(stop)
     if start > stop:
@@ -67,4 +67,4 @@ def _before(stop: datetime) -> datetime:
     try:
         return stop - RECENT
     except OverflowError:
-        raise Invalid("to", "lies too far back") from None
+        raise Invalid("to", "is too early") from None

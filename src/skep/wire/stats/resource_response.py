@@ -1,4 +1,4 @@
-"""Queues and partitions in numbers, from the server's answers back to the broker's nouns."""
+"""Statistics of queues and partitions, from responses to the broker's types."""
 
 from skep.model.address import partition_of
 from skep.model.queue import Queue
@@ -9,7 +9,7 @@ from skep.wire.stats.resource import PartitionDetail, QueueDetail, QueueRow
 
 
 def to_described(row: QueueRow | QueueDetail) -> Queue:
-    """The configuration of a queue, as the broker has it."""
+    """The configuration of a queue."""
     return to_queue(
         identifier=row.id,
         name=row.name,
@@ -21,7 +21,7 @@ def to_described(row: QueueRow | QueueDetail) -> Queue:
 
 
 def to_summary(row: QueueRow | QueueDetail) -> QueueSummary:
-    """A queue in numbers, as the broker has it."""
+    """A queue with its message counts."""
     return QueueSummary(
         queue=to_described(row),
         partitions=row.partitions if isinstance(row, QueueRow) else row.partition_count,
@@ -57,7 +57,7 @@ def to_partition_stats(partition: PartitionDetail) -> PartitionStats:
 
 
 def to_partition_summary(queue: str, partition: PartitionDetail) -> PartitionSummary:
-    """A partition in numbers, as the broker has it."""
+    """A partition with its message counts."""
     return PartitionSummary(
         queue=queue,
         name=partition.name,
