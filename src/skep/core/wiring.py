@@ -45,8 +45,15 @@ from skep.core.produce.capacity import FillLevel
 from skep.core.produce.outbox import Outbox
 from skep.core.produce.push import Pusher
 from skep.core.produce.push_preparation import PushPreparer
+from skep.core.sink.admission import Admission
+from skep.core.sink.publication import PublicationBuilder
 from skep.core.sink.publisher import Publisher
+from skep.core.sink.row_encoder import RowEncoder
 from skep.core.sink.sink import Sink
+from skep.core.sink.staged_bytes import StagedBytes
+from skep.core.sink.stager import Stager
+from skep.core.sink.staging_area import StagingArea
+from skep.core.sink.version_commit import VersionCommitter
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.lease_table import LeaseTable
 from skep.core.state.quota import Quotas
@@ -158,10 +165,27 @@ def build_parts(store: Store, keys: KeyRing, limits: Limits, random: Random) -> 
     scan = JournalScan(store, registry, peer_sync, reader)
     journal = Journal(store, registry, waiters, peer_sync, scan)
     reader_groups = ReaderGroups(store, journal, committer)
-    publisher = Publisher(
-        store, catalogue, registry, quotas, peer_sync, committer, level, keys, limits
+    area = StagingArea(store, committer)
+    sink = Sink(
+        store,
+        registry,
+        mode,
+        area,
+        Stager(registry, peer_sync, area, StagedBytes(store), RowEncoder(keys, limits)),
+        VersionCommitter(
+            store,
+            committer,
+            mode,
+            area,
+            Publisher(
+                store,
+                registry,
+                committer,
+                Admission(store, registry, quotas, level),
+                PublicationBuilder(store, catalogue, peer_sync, keys, limits),
+            ),
+        ),
     )
-    sink = Sink(store, registry, peer_sync, committer, mode, publisher, limits)
     inspector = MessageInspector(store, registry, peer_sync, reader)
     insight = Insight(
         clock=store.clock,

@@ -18,6 +18,7 @@ from skep.core.limits import Limits
 from skep.core.log.encryption import KeyRing, place_of
 from skep.errors import Corrupted, Invalid, TooLarge
 from skep.model.name import DEFAULT_PARTITION, check_name, check_queue_name, check_transaction_id
+from skep.model.queue import Queue
 from skep.model.segment import ENCRYPTED, Columns
 from skep.model.sink import StagedRows
 
@@ -56,6 +57,11 @@ class PartitionRows(msgspec.Struct, frozen=True, array_like=True):
             for payload, chosen in zip(self.payloads, ids, strict=True)
         ]
         return replace(self, payloads=payloads, transaction_ids=list(ids), encrypted=True)
+
+    def sealed_for(self, queue: Queue | None, keys: KeyRing) -> "PartitionRows":
+        """The rows as their queue stores them: encrypted, even if staged before the queue was."""
+        encrypted = queue is not None and queue.options.encryption_enabled
+        return self.sealed(keys) if encrypted else self
 
     def __len__(self) -> int:
         return len(self.payloads)
