@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from random import Random
 
+from skep.core.admin.buffer_delivery import BufferDelivery
 from skep.core.admin.dead_letter import DeadLetters
 from skep.core.admin.deletion import Remover
 from skep.core.admin.give_up import ManualGiveUp
@@ -10,6 +11,7 @@ from skep.core.admin.group import Groups
 from skep.core.admin.maintenance import Maintenance
 from skep.core.admin.message import Messages
 from skep.core.admin.pipeline_run import Pipelines
+from skep.core.admin.push_buffer import PushBuffer
 from skep.core.admin.queue import Queues
 from skep.core.admin.trace import Traces
 from skep.core.cluster.maintenance_mode import MaintenanceMode
@@ -150,16 +152,12 @@ def build_parts(store: Store, keys: KeyRing, limits: Limits, random: Random) -> 
     traces = Traces(store, registry, peer_sync, committer, messages, reader, limits)
     maintenance = Maintenance(
         catalogue,
-        registry,
-        quotas,
         peer_sync,
         committer,
         mode,
         level,
-        pusher,
-        transactor,
-        popper,
-        limits,
+        PushBuffer(registry, quotas, peer_sync, mode, pusher, limits),
+        BufferDelivery(popper, transactor, mode, limits),
     )
 
     scan = JournalScan(store, registry, peer_sync, reader)
