@@ -4,8 +4,11 @@ from dataclasses import dataclass
 from random import Random
 
 from skep.core.admin.buffer_delivery import BufferDelivery
+from skep.core.admin.cursor_move import CursorMover
 from skep.core.admin.dead_letter import DeadLetters
+from skep.core.admin.dead_letter_replay import DeadLetterReplayer
 from skep.core.admin.deletion import Remover
+from skep.core.admin.expiry import MessageExpiry
 from skep.core.admin.give_up import ManualGiveUp
 from skep.core.admin.group import Groups
 from skep.core.admin.maintenance import Maintenance
@@ -145,10 +148,18 @@ def build_parts(store: Store, keys: KeyRing, limits: Limits, random: Random) -> 
     held_messages = HeldMessages(store, registry, lease_table, peer_sync, reader)
 
     queues = Queues(store, catalogue, registry, quotas, peer_sync, committer)
-    groups = Groups(store, registry, committer, peer_sync, subscriptions, totals_updater)
+    groups = Groups(
+        store.clock,
+        registry,
+        peer_sync,
+        subscriptions,
+        totals_updater,
+        CursorMover(store, committer),
+    )
     give_up = ManualGiveUp(store.clock, registry, committer, peer_sync, reader)
     messages = Messages(store, registry, cache, peer_sync, reader, give_up, limits)
-    dead_letters = DeadLetters(store, registry, peer_sync, committer, reader, mode, keys, limits)
+    replayer = DeadLetterReplayer(store, registry, committer, mode, keys)
+    dead_letters = DeadLetters(store, registry, peer_sync, committer, reader, replayer, limits)
     traces = Traces(store, registry, peer_sync, committer, messages, reader, limits)
     maintenance = Maintenance(
         catalogue,
@@ -224,12 +235,9 @@ def build_parts(store: Store, keys: KeyRing, limits: Limits, random: Random) -> 
         sweeper=Sweeper(
             store,
             registry,
-            registry.scheduler,
             peer_sync,
-            queues,
-            evictor,
+            MessageExpiry(store, registry.scheduler, queues, evictor, reader_groups),
             sink,
-            reader_groups,
             latencies,
         ),
         remover=Remover(store),
