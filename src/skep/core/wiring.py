@@ -29,11 +29,14 @@ from skep.core.consume.pop import Popper
 from skep.core.consume.settlement import Settler
 from skep.core.consume.subscription import Subscriptions
 from skep.core.insight.dead_letter_browser import DeadLetterBrowser
+from skep.core.insight.dead_letter_count import DeadLetterCounter
+from skep.core.insight.exact_lag import ExactLagReader
 from skep.core.insight.group_lag import GroupLagReader
 from skep.core.insight.health import StoreHealth
 from skep.core.insight.insight import Insight
 from skep.core.insight.message_browser import MessageBrowser
 from skep.core.insight.message_inspector import MessageInspector
+from skep.core.insight.queue_backlog import QueueBacklogReader
 from skep.core.insight.queue_summary import QueueSummaryReader
 from skep.core.insight.trace_search import TraceSearch
 from skep.core.journal.journal import Journal
@@ -199,9 +202,22 @@ def build_parts(store: Store, keys: KeyRing, limits: Limits, random: Random) -> 
     insight = Insight(
         clock=store.clock,
         health=StoreHealth(store, registry, waiters, committer),
-        inspector=inspector,
-        queues=QueueSummaryReader(store, registry, waiters, peer_sync, totals_updater, meter),
-        groups=GroupLagReader(store, registry, peer_sync, totals_updater, reader_groups),
+        queues=QueueSummaryReader(
+            store,
+            registry,
+            waiters,
+            peer_sync,
+            totals_updater,
+            DeadLetterCounter(store, registry, meter),
+        ),
+        groups=GroupLagReader(
+            store.clock,
+            registry,
+            peer_sync,
+            reader_groups,
+            ExactLagReader(store, registry, totals_updater),
+            QueueBacklogReader(totals_updater),
+        ),
         messages=MessageBrowser(store, registry, peer_sync, inspector, limits),
         dead_letters=DeadLetterBrowser(registry, peer_sync, dead_letters, limits),
         traces=TraceSearch(registry, peer_sync, traces, reader, limits),
