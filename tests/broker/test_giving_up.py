@@ -117,7 +117,7 @@ async def test_a_message_that_everybody_has_done_cannot_be_given_up(queue: Broke
     ids = await push(queue, 1)
     await pop(queue, auto_ack=True)
 
-    with pytest.raises(Conflict, match="it is done"):
+    with pytest.raises(Conflict, match="it is completed"):
         await queue.messages.give_up(ids[0])
 
     assert await letters(queue) == []
@@ -126,7 +126,7 @@ async def test_a_message_that_everybody_has_done_cannot_be_given_up(queue: Broke
 async def test_a_message_that_nobody_has_before_him_cannot_be_given_up(queue: Broker) -> None:
     (receipt,) = await queue.push("orders", drafts(1))
 
-    with pytest.raises(Conflict, match="nobody has popped"):
+    with pytest.raises(Conflict, match="not popped yet"):
         await queue.messages.give_up(receipt.id)
 
 

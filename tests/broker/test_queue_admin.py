@@ -632,7 +632,7 @@ async def test_nothing_of_a_deleted_queue_is_found_while_its_memory_is_being_fre
     with pytest.raises(MessageNotFound):
         await queue.messages.get(first.id)
     with pytest.raises(MessageNotFound):
-        await queue.insight.inspector.message(first.id)
+        await queue.insight.messages.get(first.id)
 
 
 async def test_the_rows_of_a_deleted_queue_are_removed_in_the_background(store: Store) -> None:

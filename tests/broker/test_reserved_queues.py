@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from skep import Broker, Draft
-from skep.core.admin.maintenance import BUFFER
+from skep.core.admin.push_buffer import BUFFER
 from skep.core.journal.journal import Selection
 from skep.core.produce.push_batch import PushBatch
 from skep.errors import Invalid, QueueNotFound
@@ -90,13 +90,13 @@ async def test_what_cannot_be_decoded_is_put_aside_and_the_rest_is_delivered(
 
     assert delivered == [b"1", b"2"]
     assert len(letters) == 2
-    assert "becomes a dead letter" in caplog.text
+    assert "dead-lettered an undeliverable" in caplog.text
 
 
 async def corrupt(queue: Broker, *payloads: bytes) -> None:
     """Write what no version of the broker would into the buffer."""
     rows = [Draft(payload) for payload in payloads]
-    inside = queue.maintenance
+    inside = queue.maintenance._push_buffer
     batch = PushBatch(BUFFER, rows, inside._limits, internal=True)
     outcome = await inside._pusher.attempt(batch, None, based_on=inside._mode.basis)
     assert isinstance(outcome, Applied)

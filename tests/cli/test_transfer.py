@@ -65,7 +65,7 @@ def test_a_queue_that_the_target_has_is_refused(
 
     said = local.said("transfer", data, database, expect=1)
 
-    assert "already holds a queue 'mails'; nothing was moved" in said
+    assert "already has a queue 'mails'; nothing was copied" in said
 
 
 def test_a_server_that_runs_is_in_the_way(

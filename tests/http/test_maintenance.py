@@ -7,7 +7,7 @@ import pytest
 
 import skep
 from skep import Draft
-from skep.core.admin.maintenance import BUFFER
+from skep.core.admin.push_buffer import BUFFER
 from tests.support.http.memory_app import HttpCaller
 
 TURNS = 2000

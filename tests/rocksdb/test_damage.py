@@ -277,8 +277,8 @@ async def test_a_sweep_goes_on_behind_a_damaged_partition_and_says_so(
         removed = await queue.sweep()
 
     assert removed == 2
-    (said,) = (record.getMessage() for record in caplog.records if record.name == "skep.sweeper")
-    assert said.startswith("invoices/alice was not swept: ")
+    (said,) = (record.getMessage() for record in caplog.records if record.name == "skep.broker")
+    assert said.startswith("partition was not swept: queue=invoices partition=alice ")
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def test_a_queue_that_was_deleted_and_made_again_keeps_what_is_not_archived(
     said = shell.said(*command, expect=1)
     scene.advance(24 * HOUR)
 
-    assert "was deleted and made anew" in said
+    assert "was deleted and recreated" in said
     assert (scene.sweep(), scene.kept()) == (0, "cd")
 
 

@@ -174,7 +174,7 @@ async def test_a_queue_of_the_same_name_is_refused_and_nothing_is_written(
     await target.put_queue(Queue(number=0, name="secrets"))
     before = await everything(target)
 
-    with pytest.raises(Conflict, match="already holds a queue 'secrets'"):
+    with pytest.raises(Conflict, match="already has a queue 'secrets'"):
         await prepare(source, target)
 
     assert await everything(target) == before

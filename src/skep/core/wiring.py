@@ -3,13 +3,18 @@
 from dataclasses import dataclass
 from random import Random
 
+from skep.core.admin.buffer_delivery import BufferDelivery
+from skep.core.admin.cursor_move import CursorMover
 from skep.core.admin.dead_letter import DeadLetters
+from skep.core.admin.dead_letter_replay import DeadLetterReplayer
 from skep.core.admin.deletion import Remover
+from skep.core.admin.expiry import MessageExpiry
 from skep.core.admin.give_up import ManualGiveUp
 from skep.core.admin.group import Groups
 from skep.core.admin.maintenance import Maintenance
 from skep.core.admin.message import Messages
 from skep.core.admin.pipeline_run import Pipelines
+from skep.core.admin.push_buffer import PushBuffer
 from skep.core.admin.queue import Queues
 from skep.core.admin.trace import Traces
 from skep.core.cluster.maintenance_mode import MaintenanceMode
@@ -24,11 +29,14 @@ from skep.core.consume.pop import Popper
 from skep.core.consume.settlement import Settler
 from skep.core.consume.subscription import Subscriptions
 from skep.core.insight.dead_letter_browser import DeadLetterBrowser
+from skep.core.insight.dead_letter_count import DeadLetterCounter
+from skep.core.insight.exact_lag import ExactLagReader
 from skep.core.insight.group_lag import GroupLagReader
 from skep.core.insight.health import StoreHealth
 from skep.core.insight.insight import Insight
 from skep.core.insight.message_browser import MessageBrowser
 from skep.core.insight.message_inspector import MessageInspector
+from skep.core.insight.queue_backlog import QueueBacklogReader
 from skep.core.insight.queue_summary import QueueSummaryReader
 from skep.core.insight.trace_search import TraceSearch
 from skep.core.journal.journal import Journal
@@ -45,8 +53,15 @@ from skep.core.produce.capacity import FillLevel
 from skep.core.produce.outbox import Outbox
 from skep.core.produce.push import Pusher
 from skep.core.produce.push_preparation import PushPreparer
+from skep.core.sink.admission import Admission
+from skep.core.sink.publication import PublicationBuilder
 from skep.core.sink.publisher import Publisher
+from skep.core.sink.row_encoder import RowEncoder
 from skep.core.sink.sink import Sink
+from skep.core.sink.staged_bytes import StagedBytes
+from skep.core.sink.stager import Stager
+from skep.core.sink.staging_area import StagingArea
+from skep.core.sink.version_commit import VersionCommitter
 from skep.core.state.catalogue import Catalogue
 from skep.core.state.lease_table import LeaseTable
 from skep.core.state.quota import Quotas
@@ -136,39 +151,73 @@ def build_parts(store: Store, keys: KeyRing, limits: Limits, random: Random) -> 
     held_messages = HeldMessages(store, registry, lease_table, peer_sync, reader)
 
     queues = Queues(store, catalogue, registry, quotas, peer_sync, committer)
-    groups = Groups(store, registry, committer, peer_sync, subscriptions, totals_updater)
+    groups = Groups(
+        store.clock,
+        registry,
+        peer_sync,
+        subscriptions,
+        totals_updater,
+        CursorMover(store, committer),
+    )
     give_up = ManualGiveUp(store.clock, registry, committer, peer_sync, reader)
     messages = Messages(store, registry, cache, peer_sync, reader, give_up, limits)
-    dead_letters = DeadLetters(store, registry, peer_sync, committer, reader, mode, keys, limits)
+    replayer = DeadLetterReplayer(store, registry, committer, mode, keys)
+    dead_letters = DeadLetters(store, registry, peer_sync, committer, reader, replayer, limits)
     traces = Traces(store, registry, peer_sync, committer, messages, reader, limits)
     maintenance = Maintenance(
         catalogue,
-        registry,
-        quotas,
         peer_sync,
         committer,
         mode,
         level,
-        pusher,
-        transactor,
-        popper,
-        limits,
+        PushBuffer(registry, quotas, peer_sync, mode, pusher, limits),
+        BufferDelivery(popper, transactor, mode, limits),
     )
 
     scan = JournalScan(store, registry, peer_sync, reader)
     journal = Journal(store, registry, waiters, peer_sync, scan)
     reader_groups = ReaderGroups(store, journal, committer)
-    publisher = Publisher(
-        store, catalogue, registry, quotas, peer_sync, committer, level, keys, limits
+    area = StagingArea(store, committer)
+    sink = Sink(
+        store,
+        registry,
+        mode,
+        area,
+        Stager(registry, peer_sync, area, StagedBytes(store), RowEncoder(keys, limits)),
+        VersionCommitter(
+            store,
+            committer,
+            mode,
+            area,
+            Publisher(
+                store,
+                registry,
+                committer,
+                Admission(store, registry, quotas, level),
+                PublicationBuilder(store, catalogue, peer_sync, keys, limits),
+            ),
+        ),
     )
-    sink = Sink(store, registry, peer_sync, committer, mode, publisher, limits)
     inspector = MessageInspector(store, registry, peer_sync, reader)
     insight = Insight(
         clock=store.clock,
         health=StoreHealth(store, registry, waiters, committer),
-        inspector=inspector,
-        queues=QueueSummaryReader(store, registry, waiters, peer_sync, totals_updater, meter),
-        groups=GroupLagReader(store, registry, peer_sync, totals_updater, reader_groups),
+        queues=QueueSummaryReader(
+            store,
+            registry,
+            waiters,
+            peer_sync,
+            totals_updater,
+            DeadLetterCounter(store, registry, meter),
+        ),
+        groups=GroupLagReader(
+            store.clock,
+            registry,
+            peer_sync,
+            reader_groups,
+            ExactLagReader(store, registry, totals_updater),
+            QueueBacklogReader(totals_updater),
+        ),
         messages=MessageBrowser(store, registry, peer_sync, inspector, limits),
         dead_letters=DeadLetterBrowser(registry, peer_sync, dead_letters, limits),
         traces=TraceSearch(registry, peer_sync, traces, reader, limits),
@@ -202,12 +251,9 @@ def build_parts(store: Store, keys: KeyRing, limits: Limits, random: Random) -> 
         sweeper=Sweeper(
             store,
             registry,
-            registry.scheduler,
             peer_sync,
-            queues,
-            evictor,
+            MessageExpiry(store, registry.scheduler, queues, evictor, reader_groups),
             sink,
-            reader_groups,
             latencies,
         ),
         remover=Remover(store),

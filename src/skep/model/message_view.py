@@ -1,4 +1,4 @@
-"""Messages as people look at them: with names, and with what became of them."""
+"""Messages as operators see them: with names, and with their status in each group."""
 
 from datetime import datetime
 
@@ -12,7 +12,7 @@ from skep.model.trace import TraceEvent, TraceName
 
 
 class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a message for one group. ``dead_letter`` is the number of its dead letter."""
+    """The status of a message in one group; ``dead_letter`` is the number of its dead letter."""
 
     group: str
     status: MessageStatus
@@ -22,7 +22,7 @@ class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageView(msgspec.Struct, frozen=True, kw_only=True):
-    """A message and what became of it. Its payload is empty unless ``shown``."""
+    """A message with its status. The payload is empty unless ``shown``."""
 
     queue: Queue
     message: Message

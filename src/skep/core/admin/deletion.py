@@ -1,4 +1,4 @@
-"""Removing the rows of deleted queues, in the background."""
+"""Deletes the rows of deleted queues and groups in the background."""
 
 import asyncio
 import logging
@@ -7,28 +7,28 @@ from skep.core.aio import PeriodicTask
 from skep.store.protocol import RetentionStore
 
 LOOK_SECONDS = 1.0
-"""How often the list of deleted queues is looked at."""
+"""How often the list of deleted queues is read."""
 PAUSE_SECONDS = 0.005
-"""Between two steps. A step takes about as long, so clients have at least half of the time."""
+"""The pause between steps. A step takes about as long, so requests get half of the time."""
 
-_log = logging.getLogger("skep.remover")
+_log = logging.getLogger("skep.broker")
 
 
 class Remover:
     def __init__(self, store: RetentionStore) -> None:
         self._store = store
-        self._repeating = PeriodicTask(
-            self._purge, "removing rows of deleted queues and groups failed; retrying", _log
+        self._task = PeriodicTask(
+            self._purge, "could not delete rows of deleted queues and groups, will retry", _log
         )
 
     def start(self) -> None:
-        self._repeating.start(LOOK_SECONDS)
+        self._task.start(LOOK_SECONDS)
 
     async def stop(self) -> None:
-        await self._repeating.stop()
+        await self._task.stop()
 
     async def run_to_completion(self, *, pause: float = 0) -> None:
-        """Remove now what is listed, with a pause after each step."""
+        """Delete everything that is listed, with a pause after each step."""
         has_more = True
         while has_more:
             has_more = await self._store.purge()

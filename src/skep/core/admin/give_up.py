@@ -1,4 +1,4 @@
-"""Giving a message up by hand, before any consumer has."""
+"""Dead-letters a message on an operator's request."""
 
 from collections.abc import Collection
 from uuid import UUID
@@ -10,7 +10,7 @@ from skep.core.cluster.peer_sync import PeerSync
 from skep.core.log.committer import Committer
 from skep.core.log.segment_reader import SegmentReader
 from skep.core.rules.ack import MAX_ERROR
-from skep.core.state import message_status as standing
+from skep.core.state import message_status
 from skep.core.state.queue_state import GroupState, PartitionState
 from skep.core.state.registry import Registry
 from skep.errors import Conflict, GroupNotFound, MessageNotFound
@@ -24,12 +24,11 @@ BY_HAND = "moved to the dead letters by hand"
 
 
 class ManualGiveUp:
-    """Makes a message a dead letter of groups that still have to read it.
+    """Dead-letters a message for groups that have not completed it.
 
-    The message is done for these groups in the same change in which it becomes a dead letter, so
-    it is never both, and none of them gets it afterwards. Who is done with it is left alone; while
-    a consumer holds it under a lease, its fate is that consumer's to decide, and the call is
-    refused.
+    The message is completed for these groups in the change that dead-letters it, so none of them
+    gets it afterwards. Groups that completed it are not affected. While a consumer holds it under
+    a lease, the call raises ``Conflict``.
     """
 
     def __init__(
@@ -49,7 +48,7 @@ class ManualGiveUp:
     async def give_up(
         self, message_id: UUID, *, group: str | None = None, error: str = ""
     ) -> list[str]:
-        """Give a message up for one group, or for all that have not read it; returns which."""
+        """Dead-letter a message for one group, or all that have not completed it; return which."""
         check_label("group", group)
         reason = check_text("error", error)[:MAX_ERROR] or BY_HAND
         backoff = Backoff("the same partition")
@@ -67,24 +66,26 @@ class ManualGiveUp:
     def _groups(
         self, partition: PartitionState, offset: Offset, only: str | None
     ) -> list[GroupState]:
-        """Who has not read the message; raises what stands against giving it up."""
-        known = partition.queue.groups
-        if only is not None and only not in known:
+        """The groups that have not completed the message; raises ``Conflict`` if there are none."""
+        groups = partition.queue.groups
+        if only is not None and only not in groups:
             raise GroupNotFound(partition.queue.config.name, only)
-        asked = list(known.values()) if only is None else [known[only]]
+        chosen = list(groups.values()) if only is None else [groups[only]]
         now = self._clock.now()
-        for group in asked:
-            if standing.is_held(group.consumer(partition), offset, now):
+        for group in chosen:
+            if message_status.is_held(group.consumer(partition), offset, now):
                 raise Conflict(
                     f"a consumer of group {group.name!r} holds the message; "
                     "wait until it has settled it, or its lease has run out"
                 )
-        found = [each for each in asked if not standing.is_done(each.consumer(partition), offset)]
-        if not found:
-            raise Conflict(
-                "no group has this message before it: it is done, or nobody has popped yet"
-            )
-        return found
+        unread = [
+            group
+            for group in chosen
+            if not message_status.is_done(group.consumer(partition), offset)
+        ]
+        if not unread:
+            raise Conflict("no group has this message pending: it is completed, or not popped yet")
+        return unread
 
     def _change(
         self, partition: PartitionState, offset: Offset, groups: Collection[GroupState], error: str
@@ -109,10 +110,10 @@ def _passed(
 
 
 def without(consumer: ConsumerState, offset: Offset, now: Instant) -> ConsumerState:
-    """The state with one message done that no live lease holds.
+    """The state with one message completed that no live lease holds.
 
-    A live lease on others stays; one that has run out goes, as a late ack must find it gone. A
-    run of which nothing is left is over.
+    A live lease on other messages stays. An expired lease is removed, so that a late ack is
+    rejected. If no message in flight is left, the attempt is over.
     """
     acked = ranges.union(consumer.acked, ((offset, offset + 1),))
     cursor, acked = ranges.advance(consumer.cursor, acked)

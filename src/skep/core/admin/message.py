@@ -1,4 +1,4 @@
-"""Looking messages up without a lease, and taking one out."""
+"""Messages without a lease: find, list, delete and dead-letter them."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -41,12 +41,12 @@ class Messages:
 
     @current
     async def get(self, message_id: UUID) -> Message:
-        """One message by its id; ``MessageNotFound`` if it is not kept any more."""
+        """One message by its id; raises ``MessageNotFound`` if it was deleted."""
         partition, offset = self._registry.locate(message_id)
-        found = await self._segment_reader.message(partition, offset)
-        if found is None:
+        message = await self._segment_reader.message(partition, offset)
+        if message is None:
             raise MessageNotFound(str(message_id))
-        return found
+        return message
 
     @current
     async def find(self, queue: str, partition: str, transaction_id: str) -> Message | None:
@@ -60,10 +60,10 @@ class Messages:
             number, offset = address_of(UUID(transaction_id))
         except (ValueError, Invalid):
             return None
-        found = (
-            await self._segment_reader.message(state, offset) if number == state.number else None
-        )
-        return found if found and found.chosen_id is None else None
+        if number != state.number:
+            return None
+        message = await self._segment_reader.message(state, offset)
+        return message if message and message.chosen_id is None else None
 
     @current
     async def list(
@@ -76,7 +76,7 @@ class Messages:
     ) -> Page:
         """Messages of a queue or of one partition, newest first, a page at a time.
 
-        ``before`` is the ``next`` of the page before. Within a queue the order is that of
+        ``before`` is the ``next`` of the previous page. Within a queue the order is that of
         the commits, within a partition that of the offsets.
         """
         limit = self._limits.check_page(limit)
@@ -88,7 +88,7 @@ class Messages:
 
     @current
     async def delete(self, message_id: UUID) -> None:
-        """Remove one message for good. Its offset stays empty, and its transaction id is free."""
+        """Delete one message. Its offset stays empty, and its transaction id can be used again."""
         partition, offset = self._registry.locate(message_id)
         if not await run_to_completion(self._delete(partition, offset)):
             raise MessageNotFound(str(message_id))
@@ -96,7 +96,7 @@ class Messages:
     async def give_up(
         self, message_id: UUID, *, group: str | None = None, error: str = ""
     ) -> Sequence[str]:
-        """Dead-letter a message for one group, or for all that have not read it; return which."""
+        """Dead-letter a message for one group, or all that have not completed it; return which."""
         return await self._give_up.give_up(message_id, group=group, error=error)
 
     async def _delete(self, partition: PartitionState, offset: Offset) -> bool:
@@ -104,7 +104,7 @@ class Messages:
         try:
             return await self._store.delete_message(queue, partition.number, offset)
         finally:
-            # Whatever became of it: what was asked to be removed is not to be served from memory.
+            # Also after a failure: a message to be deleted must not be served from memory.
             self._cache.drop(partition.number)
 
     async def _list_partition(
@@ -112,7 +112,7 @@ class Messages:
     ) -> Page:
         stop = partition.end if before is None else min(_offset(before), partition.end)
         start = max(partition.start, stop - limit)
-        found: list[Message] = []
+        messages: list[Message] = []
         at = start
         while at < stop:
             segments = await self._segment_reader.segments(
@@ -120,24 +120,24 @@ class Messages:
             )
             if not segments:
                 break
-            found += self._segment_reader.messages(partition, segments, at, stop)
+            messages += self._segment_reader.messages(partition, segments, at, stop)
             at = segments[-1].end
-        return Page(found[::-1], str(start) if start > partition.start else None)
+        return Page(messages[::-1], str(start) if start > partition.start else None)
 
     async def _list_queue(self, queue: str, before: str | None, limit: int) -> Page:
         number = self._registry.queue(queue).config.number
         heads = await self._store.heads(number) if before is None else _positions(before)
-        found: list[Message] = []
-        while (newest := await self._newest(number, heads)) and len(found) < limit:
-            count = min(heads[newest.lane] - newest.position, limit - len(found))
+        messages: list[Message] = []
+        while (newest := await self._newest(number, heads)) and len(messages) < limit:
+            count = min(heads[newest.lane] - newest.position, limit - len(messages))
             heads[newest.lane] -= count
-            found += self._some(newest, heads[newest.lane] - newest.position, count)
+            messages += self._messages(newest, heads[newest.lane] - newest.position, count)
         if newest is None:
-            return Page(found, None)
-        return Page(found, ",".join(f"{lane}:{head}" for lane, head in sorted(heads.items())))
+            return Page(messages, None)
+        return Page(messages, ",".join(f"{lane}:{head}" for lane, head in sorted(heads.items())))
 
     async def _newest(self, queue: int, heads: dict[int, int]) -> Segment | None:
-        """Of the segments that end the lanes, the one that was committed last."""
+        """The last committed of the segments before ``heads``, which are moved to their ends."""
         lasts = [
             segment
             for lane, head in heads.items()
@@ -146,12 +146,12 @@ class Messages:
             )
         ]
         for segment in lasts:
-            # Retention may have removed what lay between.
+            # Retention may have deleted what was between.
             heads[segment.lane] = min(heads[segment.lane], segment.position + len(segment.columns))
         return max(lasts, key=lambda segment: segment.created_at, default=None)
 
-    def _some(self, segment: Segment, index: int, count: int) -> Iterator[Message]:
-        """Messages of a segment, newest first; only what is committed for sure."""
+    def _messages(self, segment: Segment, index: int, count: int) -> Iterator[Message]:
+        """Messages of a segment, newest first, as far as they are known to be committed."""
         partition = self._registry.find_partition(segment.partition)
         if partition is None:
             return iter(())

@@ -1,4 +1,4 @@
-"""Runs of pipelines: what those who run them say, kept for everybody else to see."""
+"""Pipeline runs, as reported by the processes that run them."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -17,7 +17,7 @@ from skep.store.protocol import Store
 SPACE = "pipelines"
 MAX_RUNS = 1000
 SILENCE = timedelta(seconds=60)
-"""After this a run that says that it is running is thought to be dead."""
+"""A run that is silent for longer is shown as interrupted."""
 
 
 class Pipelines:
@@ -28,9 +28,9 @@ class Pipelines:
         self._making_room = asyncio.Lock()
 
     async def put(self, run: PipelineRun) -> PipelineRun:
-        """Keep what is said of a run, in place of what was said before.
+        """Store the report of a run, in place of its previous one.
 
-        Of too many the oldest goes, and before all others the oldest that is not running.
+        Beyond ``MAX_RUNS`` the oldest run is deleted, first of those that are not running.
         """
         check_run(run)
         return await run_to_completion(self._put(run))
@@ -38,14 +38,14 @@ class Pipelines:
     async def _put(self, run: PipelineRun) -> PipelineRun:
         async with self._making_room:
             while True:
-                heard = replace(run, updated_at=self._now())
-                update = self._table.put(run.id, heard)
+                reported = replace(run, updated_at=self._now())
+                update = self._table.put(run.id, reported)
                 change = Change(entries=(update, *await self._room_for(run.id)))
                 if isinstance(await self._committer.submit(change), Applied):
-                    return heard
+                    return reported
 
     async def _room_for(self, identity: str) -> list[EntryUpdate]:
-        """Take those away that a new run has no room beside."""
+        """The updates that delete old runs to make room for a new one."""
         if await self._store.find_entries(SPACE, [identity]):
             return []
         kept = await read_entries(self._store, SPACE)
@@ -61,19 +61,19 @@ class Pipelines:
         return sorted(runs, key=_updated_at, reverse=True)
 
     async def find(self, identity: str) -> PipelineRun | None:
-        """What was last said of a run, if it is known."""
+        """The last report of a run, if there is one."""
         run, _ = await self._table.find(check_name("id", identity))
         return None if run is None else self._shown(run)
 
     async def get(self, identity: str) -> PipelineRun:
-        """The same of one that must be known."""
-        found = await self.find(identity)
-        if found is None:
-            raise NotFound(f"there is no run {identity!r} of a pipeline")
-        return found
+        """The last report of a run; raises ``NotFound`` if there is none."""
+        run = await self.find(identity)
+        if run is None:
+            raise NotFound(f"pipeline run {identity!r} does not exist")
+        return run
 
     async def delete(self, identity: str) -> None:
-        """Forget a run. One that is still running is back when it is next heard of."""
+        """Delete a run. A run that is still running reappears with its next report."""
         await self.get(identity)
         await self._committer.submit(Change(entries=(self._table.delete(identity),)))
 

@@ -1,4 +1,4 @@
-"""Queues: configuring, listing, clearing and deleting them."""
+"""Queues: configure, list, clear and delete them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -61,9 +61,9 @@ class Queues:
     async def create(
         self, queue: str, *, namespace: str | None = None, task: str | None = None, **options: Any
     ) -> tuple[Queue, int]:
-        """As ``configure``, with a partition ``Default``, whose number comes with the queue.
+        """Configure a queue and create its partition ``Default``; return both.
 
-        Labels that are not given are those in the queue's name.
+        Labels that are not given are taken from the queue's name.
         """
         self._registry.check_open()
         first, second = labels_of(check_queue_name("queue", queue))
@@ -73,12 +73,12 @@ class Queues:
         while True:
             state = await self._catalogue.ensure_queue(config.name)
             await self._catalogue.ensure_partitions(state, [DEFAULT_PARTITION])
-            # Last, because it is this write that makes the partition durable, too.
+            # Last, because this write makes the partition durable, too.
             configured = await self._catalogue.configure(config)
-            made = state.partitions.get(DEFAULT_PARTITION)
+            partition = state.partitions.get(DEFAULT_PARTITION)
             # Otherwise the queue was deleted meanwhile, and this is another one.
-            if configured is state and made is not None:
-                return state.config, made.number
+            if configured is state and partition is not None:
+                return state.config, partition.number
             await backoff.pause()
 
     @current
@@ -125,12 +125,12 @@ class Queues:
 
     @current
     async def clear(self, queue: str, *, partition: str | None = None) -> int:
-        """Remove all messages pushed so far; offsets and groups stay. Returns how many."""
+        """Delete all messages pushed so far; offsets and groups stay. Returns how many."""
         partitions = self._registry.partitions_of(queue, partition)
         return sum([await self.truncate(each, each.end, CLEARED) for each in partitions])
 
     async def truncate(self, partition: PartitionState, before: Offset, kind: str) -> int:
-        """Remove what lies before an offset, in steps; returns how many messages."""
+        """Delete the messages before an offset, in steps; return how many."""
         removed = 0
         if partition.start < before:
             await self._pin(partition)
@@ -141,20 +141,20 @@ class Queues:
         return removed
 
     async def _pin(self, partition: PartitionState) -> None:
-        """Write down where groups without a state are, so that they learn what they missed."""
+        """Store the cursors of groups without a state, so that they notice what they missed."""
         updates = [
             group.update(partition, replace(group.consumer(partition), version=1))
             for group in partition.queue.groups.values()
             if group.consumer(partition).version == 0
         ]
         for update in updates:
-            # Stale if a pop was faster: then there is a state, which is all that is needed. Each
-            # in a change of its own, because a pop of one group says nothing about the others.
+            # Stale if a pop was faster: then the state exists, which is all that is needed. Each
+            # in its own change, because a pop of one group says nothing about the others.
             await self._committer.submit(Change(consumers=(update,)))
 
     @current
     async def delete(self, queue: str) -> None:
-        """Remove a queue with all its messages, groups, dead letters and traces."""
+        """Delete a queue with all its messages, groups, dead letters and traces."""
         await self._catalogue.forget_queue(queue)
 
     @current

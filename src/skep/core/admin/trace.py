@@ -1,4 +1,4 @@
-"""Traces: the messages that share a trace id, and what was recorded about a message."""
+"""Traces: the messages that share a trace id, and the events recorded for a message."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -49,22 +49,22 @@ class Traces:
     ) -> list[Message]:
         """The messages with a trace id, of all queues, in the order in which they were pushed.
 
-        With ``visible`` only those of some queues: the others do not count towards the limit.
+        With ``visible`` only those of visible queues; the others do not count towards the limit.
         """
         check_count("limit", limit, least=1, most=MAX_EVENTS)
         check_id("trace_id", trace_id)
         most = limit if visible is None else MAX_EVENTS
-        found: list[Message] = []
+        messages: list[Message] = []
         for number, offset in await self._store.find_trace(trace_id.bytes, limit=most):
             partition = self._registry.find_partition(number)
             if partition is None or not (visible is None or visible(partition.queue.config.name)):
                 continue
             message = await self._segment_reader.message(partition, offset)
             if message:
-                found.append(message)
-            if len(found) == limit:
+                messages.append(message)
+            if len(messages) == limit:
                 break
-        return sorted(found, key=lambda m: (m.created_at, m.partition_number, m.offset))
+        return sorted(messages, key=lambda m: (m.created_at, m.partition_number, m.offset))
 
     async def record(
         self,
@@ -76,7 +76,7 @@ class Traces:
         group: str | None = None,
         worker: str | None = None,
     ) -> TraceEvent:
-        """Record an event of a message. The event lives as long as the message."""
+        """Record an event of a message. It is deleted with the message."""
         if not isinstance(data, bytes):
             raise Invalid("data", f"must be bytes, not {type(data).__name__}")
         if len(data) > self._limits.payload_bytes:
@@ -121,7 +121,7 @@ class Traces:
         return await self._store.named_events(name, before=before, limit=limit)
 
     async def names(self, *, after: str = "", limit: int | None = None) -> list[TraceName]:
-        """The names that events carry, in order, from behind ``after``."""
+        """The names that events carry, in order, starting after ``after``."""
         self._registry.check_open()
         check_text("after", after)
         limit = self._limits.check_page(limit)

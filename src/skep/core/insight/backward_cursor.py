@@ -1,8 +1,8 @@
-"""Walking back over what was committed: along a queue's journal, or along one partition.
+"""Cursors that read the log backwards: along a lane of a queue's journal, or along one partition.
 
-Several tracks together are read newest first. Messages of one commit are equally old, also in
-different queues, so the order between tracks is that of their keys, and a place in all of them
-is one instant, one key and one position.
+Several cursors together are read newest first. Messages of one commit are equally old, also in
+different queues, so equally old messages are ordered by the keys of their cursors: a position in
+all of them together is one instant, one key and one position.
 """
 
 import re
@@ -17,7 +17,7 @@ _TOKEN = re.compile(r"(-?[0-9]{1,19})\.([0-9]{1,19})\.([0-9]{1,19})\.([0-9]{1,19
 
 
 class LogPosition(NamedTuple):
-    """How far somebody has read: everything newer than this was seen."""
+    """A position in several cursors: everything newer was read."""
 
     created_at: Instant
     key: tuple[int, int]
@@ -31,20 +31,20 @@ def decode_position(before: object) -> LogPosition:
     text = check_text("before", before)
     match = _TOKEN.fullmatch(text)
     if match is None:
-        raise Invalid("before", f"{text[:64]!r} is not the next of a page")
+        raise Invalid("before", f"{text[:64]!r} is not the next token of a page")
     created_at, first, second, position = map(int, match.groups())
     return LogPosition(created_at, (first, second), position)
 
 
 class BackwardCursor(Protocol):
-    """A line of segments. A position is a place between two messages."""
+    """Reads a sequence of segments backwards. A position is between two messages."""
 
     key: tuple[int, int]
 
     async def end(self) -> int: ...
 
     async def position_at(self, moment: Instant) -> int:
-        """Before the first message that was pushed at ``moment`` or later."""
+        """The position before the first message that was pushed at ``moment`` or later."""
         ...
 
     async def last_before(self, position: int) -> Segment | None:
@@ -57,7 +57,7 @@ class BackwardCursor(Protocol):
 
 
 class JournalCursor:
-    """Everything that one server committed to a queue."""
+    """Reads one lane of a queue: everything that one server committed."""
 
     def __init__(self, store: LogStore, queue: int, lane: int, head: int) -> None:
         self._store = store
@@ -79,15 +79,15 @@ class JournalCursor:
         return min(low, self._head)
 
     async def last_before(self, position: int) -> Segment | None:
-        found = await self._store.read_journal(*self.key, position, limit=1, backwards=True)
-        return found[0] if found else None
+        segments = await self._store.read_journal(*self.key, position, limit=1, backwards=True)
+        return segments[0] if segments else None
 
     def start_of(self, segment: Segment) -> int:
         return segment.position
 
 
 class PartitionCursor:
-    """One partition of a queue."""
+    """Reads one partition of a queue."""
 
     def __init__(self, store: LogStore, queue: int, partition: int, start: int, end: int) -> None:
         self._store = store
@@ -105,8 +105,8 @@ class PartitionCursor:
     async def last_before(self, position: int) -> Segment | None:
         if position <= self._start:
             return None
-        found = await self._store.read(self._partition, position - 1, messages=1, size=1)
-        return found[0] if found and found[0].start < position else None
+        segments = await self._store.read(self._partition, position - 1, messages=1, size=1)
+        return segments[0] if segments and segments[0].start < position else None
 
     def start_of(self, segment: Segment) -> int:
         return segment.start
@@ -115,10 +115,10 @@ class PartitionCursor:
 async def start_position(
     cursor: BackwardCursor, before: LogPosition | None, stop: Instant | None
 ) -> int:
-    """Where to begin on a track: behind what was seen, and before ``stop``."""
+    """Where a cursor starts: after what was read before, and before ``stop``."""
     if before is None:
         return await (cursor.end() if stop is None else cursor.position_at(stop))
     if cursor.key == before.key:
         return min(before.position, await cursor.end())
-    # Of what is as old as the place, the tracks with greater keys were read first.
+    # Of equally old messages, those of cursors with greater keys were read first.
     return await cursor.position_at(before.created_at + (cursor.key < before.key))

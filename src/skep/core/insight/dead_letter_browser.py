@@ -1,4 +1,4 @@
-"""Looking at dead letters of many queues, newest first, a page at a time."""
+"""Lists dead letters of several queues, newest first, in pages."""
 
 import heapq
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -16,7 +16,7 @@ from skep.model.queue import Queue
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterQuery:
-    """Which dead letters are meant; what is None does not restrict."""
+    """Which dead letters are listed; a field that is None does not restrict."""
 
     group: str | None = None
     partition: str | None = None
@@ -47,7 +47,7 @@ class DeadLetterBrowser:
         offset: int = 0,
         limit: int | None = None,
     ) -> DeadLetterPage:
-        """Dead letters of some queues. ``before`` is the ``next`` of the page before."""
+        """Dead letters of queues. ``before`` is the ``next`` of the previous page."""
         limit = self._limits.check_page(limit)
         queues = [config for config in queues if self._has_partition(config, which.partition)]
         found: list[FailedMessage] = []
@@ -68,7 +68,7 @@ class DeadLetterBrowser:
     async def find(
         self, partition: int, transaction_id: str, *, group: str | None = None
     ) -> FailedMessage | None:
-        """The newest dead letter of a message, which itself need not be kept any more."""
+        """The newest dead letter of a message, even if the message itself was deleted."""
         state = self._registry.find_partition(partition)
         if state is None:
             return None
@@ -107,7 +107,7 @@ class DeadLetterBrowser:
     async def _newest_dead_letters(
         self, queues: Iterable[Queue], which: DeadLetterQuery, before: int | None, limit: int
     ) -> AsyncIterator[FailedMessage]:
-        """The letters of all queues by their numbers, which are given in the order of time."""
+        """The dead letters of all queues, newest first: numbers grow with time."""
         heap: list[tuple[int, str, list[FailedMessage]]] = []
         for config in queues:
             await self._push_dead_letters(heap, config.name, which, before, limit)

@@ -1,4 +1,4 @@
-"""Whether the broker can do its work."""
+"""Whether the broker is open and its store can be written."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -22,7 +22,7 @@ class StoreHealth:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether long polls are answered at once, because the broker will be closed soon."""
+        """Whether long polls return at once, because the broker is about to close."""
         return self._waiters.closed
 
     @property
@@ -30,16 +30,16 @@ class StoreHealth:
         return self._registry.closed
 
     def check_store(self) -> None:
-        """Raise ``StoreFailed`` if only opening the store again can help."""
+        """Raise ``StoreFailed`` if the store must be reopened."""
         if self._store.failure is not None:
             raise StoreFailed(self._store.failure)
 
     def gauges(self) -> Sequence[Gauge]:
-        """What the store tells of itself to an operator who watches it."""
+        """The gauges of the store for monitoring."""
         return () if self._registry.closed else self._store.gauges()
 
     async def check(self) -> None:
-        """Raise what stands against writing; a store that has much to do is not broken."""
+        """Raise if the store cannot be written; an overloaded store counts as healthy."""
         self._registry.check_open()
         with suppress(Overloaded):
             await self._committer.submit(Change())

@@ -1,4 +1,4 @@
-"""Read-only questions of the dashboard, the command line and the API."""
+"""Read-only queries of the dashboard, the command line and the API."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,6 @@ from skep.core.insight.dead_letter_browser import DeadLetterBrowser
 from skep.core.insight.group_lag import GroupLagReader
 from skep.core.insight.health import StoreHealth
 from skep.core.insight.message_browser import MessageBrowser
-from skep.core.insight.message_inspector import MessageInspector
 from skep.core.insight.queue_summary import QueueSummaryReader
 from skep.core.insight.trace_search import TraceSearch
 from skep.core.metrics.counters import QueueCounters
@@ -16,11 +15,10 @@ from skep.store.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class Insight:
-    """``metrics`` counts what happened lately, ``latencies`` how long messages took."""
+    """``metrics`` has recent counts per queue, ``latencies`` the push-to-ack latencies."""
 
     clock: Clock
     health: StoreHealth
-    inspector: MessageInspector
     queues: QueueSummaryReader
     groups: GroupLagReader
     messages: MessageBrowser

@@ -1,4 +1,4 @@
-"""Looking at messages of many queues, newest first, a page at a time."""
+"""Lists messages of several queues, newest first, in pages."""
 
 import asyncio
 import heapq
@@ -28,14 +28,14 @@ from skep.model.stats import MessageStatus
 from skep.store.protocol import LogStore
 
 MAX_LOOKED_AT = 10_000
-"""Messages that are looked at for one page, whether or not they match."""
+"""Messages that are read for one page, whether or not they match."""
 _STEP = 50
-"""Reads before others have their turn."""
+"""Reads before other tasks run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageFilter:
-    """Which messages are meant; what is None does not restrict."""
+    """Which messages are listed; a field that is None does not restrict."""
 
     partition: str | None = None
     status: MessageStatus | None = None
@@ -45,25 +45,25 @@ class MessageFilter:
 
 @dataclass(slots=True)
 class _Search:
-    """A page in the making."""
+    """A page while it is being filled."""
 
     limit: int
     skip: int
     bytes_left: int
-    found: list[MessageView] = field(default_factory=list)
+    messages: list[MessageView] = field(default_factory=list)
     looked_at: int = 0
-    place: LogPosition | None = None
+    position: LogPosition | None = None
 
     @property
     def is_over(self) -> bool:
-        full = len(self.found) >= self.limit or self.bytes_left <= 0
+        full = len(self.messages) >= self.limit or self.bytes_left <= 0
         return full or self.looked_at >= MAX_LOOKED_AT
 
     def take(self, view: MessageView) -> None:
         if self.skip:
             self.skip -= 1
             return
-        self.found.append(view)
+        self.messages.append(view)
         self.bytes_left -= len(view.message.payload)
 
 
@@ -83,7 +83,7 @@ class MessageBrowser:
         self._limits = limits
 
     async def get(self, message_id: UUID) -> MessageView:
-        """One message with its payload, and what became of it."""
+        """One message with its payload and its status in each group."""
         self._registry.check_open()
         return await self._inspector.message(message_id)
 
@@ -98,18 +98,18 @@ class MessageBrowser:
         offset: int = 0,
         limit: int | None = None,
     ) -> MessagePage:
-        """Messages of some queues. ``before`` is the ``next`` of the page before."""
-        place = None if before is None else decode_position(before)
+        """Messages of queues. ``before`` is the ``next`` of the previous page."""
+        after = None if before is None else decode_position(before)
         cursors = await self._cursors(queues, which.partition)
         search = _Search(self._limits.check_page(limit), offset, self._limits.pop_bytes)
         more = False
-        async for cursor, segment, position in self._newest(cursors, which, place):
+        async for cursor, segment, position in self._newest(cursors, which, after):
             if search.is_over:
                 more = True
                 break
-            more = await self._look(search, which.status, payloads, cursor, segment, position)
-        behind = search.place.encode() if more and search.place else None
-        return MessagePage(messages=search.found, next=behind)
+            more = await self._add(search, which.status, payloads, cursor, segment, position)
+        token = search.position.encode() if more and search.position else None
+        return MessagePage(messages=search.messages, next=token)
 
     async def _cursors(
         self, queues: Iterable[Queue], partition: str | None
@@ -135,7 +135,7 @@ class MessageBrowser:
     async def _newest(
         self, cursors: Sequence[BackwardCursor], which: MessageFilter, before: LogPosition | None
     ) -> AsyncIterator[tuple[BackwardCursor, Segment, int]]:
-        """Segments of all tracks, newest first, each with the position to read back from."""
+        """Segments of all cursors, newest first, each with the position to read back from."""
         start = 0 if which.from_ is None else from_datetime("from", which.from_)
         stop = None if which.to is None else from_datetime("to", which.to)
         heap: list[tuple[Instant, tuple[int, int], BackwardCursor, Segment, int]] = []
@@ -150,7 +150,7 @@ class MessageBrowser:
             if reads % _STEP == 0:
                 await asyncio.sleep(0)
 
-    async def _look(
+    async def _add(
         self,
         search: _Search,
         status: MessageStatus | None,
@@ -159,9 +159,9 @@ class MessageBrowser:
         segment: Segment,
         position: int,
     ) -> bool:
-        """Look at the messages of a segment, from a position back to its start.
+        """Add the messages of a segment to the page, from a position back to its start.
 
-        True if the page was full before that.
+        True if the page was full before the start.
         """
         first = cursor.start_of(segment)
         inspected = await self._inspector.segment(segment, payloads=payloads)
@@ -169,7 +169,7 @@ class MessageBrowser:
             if search.is_over:
                 return True
             search.looked_at += 1
-            search.place = LogPosition(segment.created_at, cursor.key, at)
+            search.position = LogPosition(segment.created_at, cursor.key, at)
             view = inspected.view(segment.start + at - first)
             if view is not None and status in (None, view.status):
                 search.take(view)

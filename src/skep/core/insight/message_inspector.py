@@ -1,10 +1,10 @@
-"""What became of messages, group by group, with the dead letters among them."""
+"""The status of messages in each group, dead letters included."""
 
 from uuid import UUID
 
 from skep.core.cluster.peer_sync import PeerSync, current
 from skep.core.log.segment_reader import SegmentReader
-from skep.core.state import message_status as standing
+from skep.core.state import message_status
 from skep.core.state.queue_state import PartitionState
 from skep.core.state.registry import Registry
 from skep.errors import Corrupted, EncryptionUnavailable, MessageNotFound
@@ -26,7 +26,7 @@ class MessageInspector:
         self._segment_reader = segment_reader
 
     async def segment(self, segment: Segment, *, payloads: bool) -> "InspectedSegment":
-        """A segment, and what became of its messages up to now."""
+        """A segment with the current status of its messages."""
         partition = self._registry.find_partition(segment.partition)
         dead_letters: dict[Offset, dict[str, int]] = {}
         for offset, group, number in await self._store.given_up(
@@ -43,7 +43,7 @@ class MessageInspector:
 
     @current
     async def message(self, message_id: UUID) -> MessageView:
-        """One message with its payload, and what became of it."""
+        """One message with its payload and its status in each group."""
         partition, offset = self._registry.locate(message_id)
         segments = await self._segment_reader.segments(partition, offset, messages=1, size=1)
         if segments and segments[0].start <= offset:
@@ -55,7 +55,7 @@ class MessageInspector:
 
 
 class InspectedSegment:
-    """A segment with all that is needed to say what became of each of its messages."""
+    """A segment with everything that is needed for the status of its messages."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class InspectedSegment:
         }
 
     def view(self, offset: Offset) -> MessageView | None:
-        """A message; None if it was deleted, or is not committed for sure."""
+        """A message; None if it was deleted, or is not known to be committed."""
         partition, flags = self._partition, self._segment.flag(offset)
         if partition is None or flags & DELETED or offset >= partition.end:
             return None
@@ -87,45 +87,45 @@ class InspectedSegment:
             message=message or self._bare(partition, offset),
             shown=message is not None,
             encrypted=bool(flags & ENCRYPTED),
-            status=standing.status_of([each.status for each in group_statuses]),
+            status=message_status.status_of([each.status for each in group_statuses]),
             group_statuses=group_statuses,
         )
 
     def _group_statuses(self, offset: Offset) -> list[GroupStatus]:
         dead_letters = self._dead_letters.get(offset, {})
-        known = [
+        current = [
             self._group_status(name, consumer, offset, dead_letters.get(name))
             for name, consumer in self._consumers.items()
         ]
-        gone = [
+        deleted = [
             GroupStatus(group=name, status="dead_letter", dead_letter=number)
             for name, number in dead_letters.items()
             if name not in self._consumers
         ]
-        return known + gone
+        return current + deleted
 
     def _group_status(
         self, group: str, consumer: ConsumerState, offset: Offset, dead_letter: int | None
     ) -> GroupStatus:
-        held = standing.is_held(consumer, offset, self._now)
-        status = standing.status_for(consumer, offset, self._now)
+        held = message_status.is_held(consumer, offset, self._now)
+        status = message_status.status_for(consumer, offset, self._now)
         lease = consumer.lease
-        in_run = consumer.cursor <= offset < consumer.run_end
+        in_flight = consumer.cursor <= offset < consumer.run_end
         return GroupStatus(
             group=group,
             status=status if dead_letter is None else "dead_letter",
             lease_expires_at=to_datetime(lease.expires_at) if lease and held else None,
-            attempt=consumer.attempt if in_run else 0,
+            attempt=consumer.attempt if in_flight else 0,
             dead_letter=dead_letter,
         )
 
     def _whole(self, partition: PartitionState, offset: Offset) -> Message | None:
-        """The message with its payload, if that is wanted and can be read."""
+        """The message with its payload, if that is requested and can be read."""
         if self._segment_reader is None:
             return None
         try:
-            found = self._segment_reader.messages(partition, [self._segment], offset, offset + 1)
-            return next(found, None)
+            messages = self._segment_reader.messages(partition, [self._segment], offset, offset + 1)
+            return next(messages, None)
         except (Corrupted, EncryptionUnavailable):
             return None
 

@@ -1,4 +1,4 @@
-"""Looking for trace events by name, among those that somebody may see."""
+"""Finds trace events by name, in queues that are visible to the caller."""
 
 from collections.abc import AsyncIterator
 
@@ -12,7 +12,7 @@ from skep.model.message_view import EventPage, NamePage, TracedMessage
 from skep.model.trace import TraceEvent, TraceName
 
 MAX_COUNTED = 100_000
-"""Events of a name, and names, that are counted at most."""
+"""The most events of a name, and names, that are counted."""
 
 
 class TraceSearch:
@@ -40,38 +40,38 @@ class TraceSearch:
         offset: int = 0,
         limit: int | None = None,
     ) -> EventPage:
-        """The events with a name. ``before`` is the ``next`` of the page before."""
+        """The events with a name. ``before`` is the ``next`` of the previous page."""
         limit = self._limits.check_page(limit)
-        found: list[TracedMessage] = []
+        traced: list[TracedMessage] = []
         next_number = None
         async for event in self._named(name, visible, before):
             if offset:
                 offset -= 1
                 continue
-            if len(found) == limit:
-                next_number = found[-1].event.number
+            if len(traced) == limit:
+                next_number = traced[-1].event.number
                 break
-            traced = await self._with_message(event)
-            if traced is not None:
-                found.append(traced)
-        return EventPage(events=found, total=await self._count(name, visible), next=next_number)
+            with_message = await self._with_message(event)
+            if with_message is not None:
+                traced.append(with_message)
+        return EventPage(events=traced, total=await self._count(name, visible), next=next_number)
 
     @current
     async def names(
         self, visible: QueueFilter, *, seeing_all: bool, offset: int = 0, limit: int | None = None
     ) -> NamePage:
-        """The names that events carry. Who does not see all queues sees only what is in his."""
+        """The names that events carry; only of visible queues unless ``seeing_all``."""
         limit = self._limits.check_page(limit)
-        found: list[TraceName] = []
+        names: list[TraceName] = []
         total = 0
         async for name in self._names():
-            seen = name if seeing_all else await self._seen(name.name, visible)
-            if seen is None:
+            shown = name if seeing_all else await self._visible_part(name.name, visible)
+            if shown is None:
                 continue
             if offset <= total < offset + limit:
-                found.append(seen)
+                names.append(shown)
             total += 1
-        return NamePage(names=found, total=total)
+        return NamePage(names=names, total=total)
 
     async def _named(
         self, name: str, visible: QueueFilter, before: int | None
@@ -100,8 +100,8 @@ class TraceSearch:
                 break
         return count
 
-    async def _seen(self, name: str, visible: QueueFilter) -> TraceName | None:
-        """A name with what somebody sees of it; None if that is nothing."""
+    async def _visible_part(self, name: str, visible: QueueFilter) -> TraceName | None:
+        """A name with the counts of its visible events; None if there are none."""
         events = [event async for event in self._named(name, visible, None)]
         if not events:
             return None

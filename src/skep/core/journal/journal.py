@@ -1,7 +1,7 @@
-"""The journal: how somebody follows whole queues, whatever the number of their partitions.
+"""The journal: reads whole queues by position, whatever the number of their partitions.
 
-Who reads it keeps its position itself, such as Spark in its checkpoint. Between two positions lie
-the same messages in the same order, whenever they are read.
+A reader keeps its position itself, such as Spark in its checkpoint. The messages between two
+positions are the same, in the same order, whenever they are read.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -42,7 +42,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         if (self.queues is None) == (self.pattern is None):
-            raise Invalid("queues", "must be given, or else a pattern")
+            raise Invalid("queues", "either queues or pattern is required")
         if self.queues is not None and not self.queues:
             raise Invalid("queues", "must name at least one queue")
         for index, name in enumerate(self.queues or ()):
@@ -52,15 +52,15 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Heads(msgspec.Struct, frozen=True, kw_only=True):
-    """How far queues go, from where on they are kept, and where the next batch should end."""
+    """The heads of queues, their first kept positions, and where the next batch should end."""
 
     heads: Position
     first: Position
     at: Position | None
-    """Where the messages begin that were pushed at the instant that was asked about."""
+    """The position of the requested instant, if one was requested."""
     end: Position
     rows: int
-    """Messages between where the batch starts and where it ends."""
+    """Messages between the start and the end of the batch."""
 
 
 class Journal:
@@ -90,11 +90,11 @@ class Journal:
         max_rows: int | None = None,
         max_bytes: int | None = None,
     ) -> Heads:
-        """How far queues go; with ``wait_ms`` not before something lies behind ``after``."""
+        """The heads of queues; waits up to ``wait_ms`` for messages after ``after``."""
         check_count("wait", wait_ms, least=0, most=MAX_WAIT_MS)
-        for field, most in (("max_rows", max_rows), ("max_bytes", max_bytes)):
-            if most is not None:
-                check_count(field, most, least=1, most=_MOST)
+        for field, maximum in (("max_rows", max_rows), ("max_bytes", max_bytes)):
+            if maximum is not None:
+                check_count(field, maximum, least=1, most=_MOST)
         queues = await self.select(selection, visible)
         if after is not None:
             await self.check(after, queues)
@@ -112,7 +112,7 @@ class Journal:
         )
 
     async def select(self, selection: Selection, visible: QueueFilter) -> Sequence[QueueState]:
-        """The queues of a selection, by name; those that are named must be there.
+        """The queues of a selection, by name; queues that are named must exist.
 
         Includes queues that another server has just created or recreated.
         """
@@ -125,45 +125,45 @@ class Journal:
         names = sorted(name for name in queues if visible(name) and not name.startswith(RESERVED))
         return [queues[name] for name in await matching(selection.pattern or "", names)]
 
-    def _known(self, selection: Selection) -> list[QueueState | None]:
+    def _candidates(self, selection: Selection) -> list[QueueState | None]:
         """The queues that a selection may choose from."""
-        known = self._registry.queues
-        return [known.get(name) for name in selection.queues or known]
+        queues = self._registry.queues
+        return [queues.get(name) for name in selection.queues or queues]
 
     async def check(self, position: Position, queues: Iterable[QueueState]) -> None:
-        """Refuse a position of another store, or of queues that are not what they were."""
+        """Raise ``PositionMismatch`` for another store, or for a queue that was recreated."""
         if position.store != await self._id():
-            raise PositionMismatch("the position is of another store")
+            raise PositionMismatch("the position belongs to another store")
         for queue in queues:
-            known = position.queues.get(queue.config.name)
-            if known is not None and known.number != queue.config.number:
-                raise PositionMismatch(f"queue {queue.config.name!r} was deleted and made anew")
+            read = position.queues.get(queue.config.name)
+            if read is not None and read.number != queue.config.number:
+                raise PositionMismatch(f"queue {queue.config.name!r} was deleted and recreated")
 
-    # Places.
+    # Positions.
 
     async def heads(self, queues: Iterable[QueueState]) -> Position:
-        return await self._everywhere(queues, self._store.heads)
+        return await self._position(queues, self._store.heads)
 
     async def heads_of(self, position: Position) -> Position:
-        """How far the queues of a position go, as far as they are still there."""
+        """The heads of the queues of a position that still exist."""
         await self._peer_sync.complete()
         names = [name for name in position.queues if name in self._registry.queues]
         return await self.heads([self._registry.queues[name] for name in names])
 
     async def first(self, queues: Iterable[QueueState]) -> Position:
-        """The first that is kept of each lane."""
-        return await self._everywhere(queues, self._first)
+        """The first kept position of each lane."""
+        return await self._position(queues, self._first)
 
     async def at(self, queues: Iterable[QueueState], moment: Instant) -> Position:
-        """Where the messages begin that were pushed at ``moment`` or later, and are kept."""
+        """The position of the first kept messages that were pushed at ``moment`` or later."""
 
         async def lanes(queue: int) -> Lanes:
             heads = await self._store.heads(queue)
             return {lane: await self._at(queue, lane, heads[lane], moment) for lane in heads}
 
-        return await self._everywhere(queues, lanes)
+        return await self._position(queues, lanes)
 
-    async def _everywhere(
+    async def _position(
         self, queues: Iterable[QueueState], lanes: Callable[[int], Awaitable[Lanes]]
     ) -> Position:
         return Position(
@@ -185,13 +185,13 @@ class Journal:
         return segments[0].position if segments else head
 
     async def _at(self, queue: int, lane: int, head: int, moment: Instant) -> int:
-        """Halve the stretch: commits of a lane are one after the other, and so are their times."""
+        """Bisects the lane: its commits are in the order of their times."""
         low, high = await self._kept(queue, lane, head), head
         while low < high:
             middle = (low + high) // 2
-            found = await self._store.read_journal(queue, lane, middle, limit=1)
-            if found and found[0].created_at < moment:
-                low = found[0].position + len(found[0].columns)
+            segments = await self._store.read_journal(queue, lane, middle, limit=1)
+            if segments and segments[0].created_at < moment:
+                low = segments[0].position + len(segments[0].columns)
             else:
                 high = middle
         return low
@@ -206,7 +206,7 @@ class Journal:
     async def _end(
         self, start: Position, heads: Position, max_rows: int | None, max_bytes: int | None
     ) -> Position:
-        """Where a batch ends that may not have more than so many messages or bytes."""
+        """Where a batch of at most ``max_rows`` messages and ``max_bytes`` bytes ends."""
         if max_rows is None and max_bytes is None:
             return heads
         waiting = {name: _between_lanes(start, name, each) for name, each in heads.queues.items()}
@@ -222,7 +222,7 @@ class Journal:
         return Position(store=start.store, queues=queues)
 
     async def _cut(self, heads: QueuePosition, start: Lanes, rows: int, size: int | None) -> Lanes:
-        """Where a batch of one queue ends: with a message all earlier ones of its partition."""
+        """Where a batch of one queue ends, so that it has no gap in any partition."""
         waiting = [
             Range(lane, start[lane], head)
             for lane, head in heads.lanes.items()
@@ -231,7 +231,7 @@ class Journal:
         if size is None and rows >= behind(heads.lanes, start):
             return start | {each.lane: each.end for each in waiting}
         if size is None and len(waiting) == 1:
-            # All of the other lanes was taken before.
+            # The other lanes have nothing new.
             return start | {waiting[0].lane: waiting[0].start + rows}
         ends = dict(start)
         left = size
@@ -246,11 +246,11 @@ class Journal:
             ends[lane] = end
             if not rows:
                 return ends
-        # All that is left was removed.
+        # Everything that is left was deleted.
         return start | {each.lane: each.end for each in waiting}
 
     async def _places(self, queue: int, ranges: Sequence[Range]) -> AsyncIterator[SegmentPlace]:
-        """Where segments stand, each behind those before it in its partition."""
+        """The places of segments, each after the earlier ones of its partition."""
         if len(ranges) > 1:
             async for place in Merge(self._store, queue, ranges).places():
                 yield place
@@ -267,31 +267,32 @@ class Journal:
     async def _wait(
         self, selection: Selection, visible: QueueFilter, after: Position, wait_ms: int
     ) -> Sequence[QueueState]:
-        """The queues of a selection, when something lies behind ``after`` or the time is over."""
+        """The queues of a selection, once they have messages after ``after`` or time is up."""
         until = self._store.clock.now() + wait_ms * MILLISECOND
-        waiting, sleeper = self._waiters, Waiter()
+        waiters, waiter = self._waiters, Waiter()
         while True:
-            known = self._known(selection)
+            candidates = self._candidates(selection)
             queues = await self.select(selection, visible)
             grown = [queue.grown for queue in queues]
             is_over = self._store.clock.now() >= until
-            if _between(after, await self.heads(queues)) or is_over or waiting.closed:
+            if _between(after, await self.heads(queues)) or is_over or waiters.closed:
                 return queues
-            if known != self._known(selection) or grown != [queue.grown for queue in queues]:
-                continue  # something happened while the store was asked
-            places: list[WaitKey] = [journal_of(queue.config.number) for queue in queues]
+            is_same = candidates == self._candidates(selection)
+            if not is_same or grown != [queue.grown for queue in queues]:
+                continue  # something changed while the store was read
+            keys: list[WaitKey] = [journal_of(queue.config.number) for queue in queues]
             if selection.pattern is not None:
-                places.append(ANY_QUEUE)
-            await waiting.wait(sleeper, places, until)
+                keys.append(ANY_QUEUE)
+            await waiters.wait(waiter, keys, until)
 
 
 def _lane(position: Position, queue: str, lane: int) -> int:
-    known = position.queues.get(queue)
-    return known.lanes.get(lane, 0) if known else 0
+    read = position.queues.get(queue)
+    return read.lanes.get(lane, 0) if read else 0
 
 
 def _between(start: Position, end: Position) -> int:
-    """How many messages lie between two positions."""
+    """How many messages are between two positions."""
     return sum(_between_lanes(start, name, queue) for name, queue in end.queues.items())
 
 
@@ -300,7 +301,7 @@ def _between_lanes(start: Position, name: str, end: QueuePosition) -> int:
 
 
 def _with_new(after: Position | None, first: Position) -> Position:
-    """Where a batch starts: a queue that is new to its reader is read from its beginning."""
+    """Where a batch starts: a queue that is new to the reader is read from its beginning."""
     if after is None:
         return first
     return Position(store=first.store, queues=first.queues | after.queues)

@@ -12,7 +12,7 @@ from skep.errors import Invalid
 
 MAX_PATTERN_LENGTH = 255
 MAX_SECONDS = 1.0
-"""Processor time to match one pattern against all names: thousands of times what is needed."""
+"""CPU time to match one pattern against all names: thousands of times what is needed."""
 _CHUNK = 16
 
 
@@ -25,7 +25,7 @@ def check_pattern_length(pattern: str) -> None:
 
 
 async def matching(pattern: str, names: Sequence[str]) -> list[str]:
-    """The names that match as a whole. The event loop goes on meanwhile."""
+    """The names that match as a whole. The matching runs in a thread."""
     check_pattern_length(pattern)
     return await asyncio.to_thread(_matching, pattern, names)
 
@@ -38,15 +38,15 @@ def _matching(pattern: str, names: Sequence[str]) -> list[str]:
         raise Invalid("pattern", "needs Arrow: install skep[server]") from None
     whole = rf"\A(?:{pattern})\z"
     until = time.thread_time() + MAX_SECONDS
-    found: list[str] = []
+    matched: list[str] = []
     try:
-        pc.match_substring_regex("", whole)  # without any names, too, it must be an expression
+        pc.match_substring_regex("", whole)  # the pattern must be valid even if there are no names
         for start in range(0, len(names), _CHUNK):
-            some = names[start : start + _CHUNK]
-            matches = pc.match_substring_regex(pa.array(some), whole).to_pylist()
-            found += itertools.compress(some, matches)
+            chunk = names[start : start + _CHUNK]
+            matches = pc.match_substring_regex(pa.array(chunk), whole).to_pylist()
+            matched += itertools.compress(chunk, matches)
             if time.thread_time() > until:
                 raise Invalid("pattern", f"takes more than {MAX_SECONDS:g} s: simplify it")
     except pa.ArrowInvalid as error:
         raise Invalid("pattern", f"cannot be used: {error}".partition("\n")[0]) from None
-    return found
+    return matched

@@ -1,7 +1,7 @@
-"""Reader groups: where each began to read the journal, and its last reported position.
+"""Reader groups: where each started to read the journal, and the position it reported last.
 
-The authoritative position is the reader's own checkpoint. The copy here makes its lag visible, and
-lets it begin at the same position again if it fails before its first checkpoint.
+The reader's own checkpoint is authoritative. The record here shows its lag to others, and lets a
+reader that fails before its first checkpoint start again at the same position.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ _STEP_BYTES = 4_000_000
 
 
 class StartAtTime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Messages pushed at an instant or later; ``otherwise`` applies if there are none."""
+    """Start at the first message pushed at ``at`` or later; ``otherwise`` applies if none was."""
 
     at: Instant
     otherwise: Literal["error", "latest"] = "error"
@@ -41,7 +41,7 @@ Start: TypeAlias = Literal["earliest", "latest", "group"] | Position | StartAtTi
 
 
 class Reader(msgspec.Struct, frozen=True, kw_only=True):
-    """``pin`` is the start position, as long as the reader may have to begin there again."""
+    """A reader group. ``pin`` is its start, until it has moved on from there."""
 
     group: str
     since: Instant
@@ -50,8 +50,10 @@ class Reader(msgspec.Struct, frozen=True, kw_only=True):
 
     def lanes(self, queue: QueueState) -> Lanes | None:
         """Its position in a queue; None if it does not read the queue."""
-        known = self.position.queues.get(queue.config.name)
-        return known.lanes if known and known.number == queue.config.number else None
+        position = self.position.queues.get(queue.config.name)
+        if position is None or position.number != queue.config.number:
+            return None
+        return position.lanes
 
 
 class ReaderGroups:
@@ -66,38 +68,38 @@ class ReaderGroups:
     async def begin(
         self, group: str, selection: Selection, start: Start, visible: QueueFilter
     ) -> tuple[Position, bool]:
-        """The start position of a group, and whether it was decided now.
+        """The start position of a group, and whether it was decided by this call.
 
-        Until the group has moved on, the start position stays the same.
+        Until the group has moved on, it starts at the same position again.
         """
         check_name("group", group)
         queues = await self._journal.select(selection, visible)
-        taken = next((queue for queue in queues if group in queue.groups), None)
-        if taken is not None:
-            raise Conflict(f"group {group!r} pops from {taken.config.name!r}: choose another name")
+        popped = next((queue for queue in queues if group in queue.groups), None)
+        if popped is not None:
+            raise Conflict(f"group {group!r} pops from {popped.config.name!r}: choose another name")
         return await run_to_completion(self._begin(group, selection, queues, start))
 
     async def _begin(
         self, group: str, selection: Selection, queues: Sequence[QueueState], start: Start
     ) -> tuple[Position, bool]:
         limited = quota.limit_of("readers")
-        # One at a time per principal, so that the quota is exact.
+        # One at a time for each principal, so that the count is exact.
         creating = self._creating.of(limited[0].id if limited else group)
         async with creating, self._changing.of(group):
             while True:
-                known, version = await self._table.find(group)
-                if known and known.pin and _is_for(known.pin, selection, queues):
+                reader, version = await self._table.find(group)
+                if reader and reader.pin and _is_for(reader.pin, selection, queues):
                     await self._committer.confirm()
-                    return known.pin, False
-                if known is None:
+                    return reader.pin, False
+                if reader is None:
                     await self._check_quota()
-                pin = await self._start(queues, start, known)
+                pin = await self._start(queues, start, reader)
                 reader = Reader(group=group, since=self._store.clock.now(), position=pin, pin=pin)
                 if await self._put(reader, version):
                     return pin, True
 
     async def _check_quota(self) -> None:
-        """Raise if the caller has as many reader groups as its quota allows."""
+        """Raise ``QuotaExceeded`` if the caller may not have another reader of its queues."""
         if limited := quota.limit_of("readers"):
             caller, limit = limited
             existing = sum(
@@ -106,28 +108,28 @@ class ReaderGroups:
             quota.check("readers", existing, 1, limit)
 
     async def _start(
-        self, queues: Sequence[QueueState], start: Start, known: Reader | None
+        self, queues: Sequence[QueueState], start: Start, reader: Reader | None
     ) -> Position:
         first = await self._journal.first(queues)
-        if start == "earliest" or (start == "group" and known is None):
+        if start == "earliest" or (start == "group" and reader is None):
             return first
         heads = await self._journal.heads(queues)
         if start == "latest":
             return heads
         if isinstance(start, StartAtTime):
-            found = await self._journal.at(queues, start.at)
-            if start.otherwise == "error" and found == heads:
+            position = await self._journal.at(queues, start.at)
+            if start.otherwise == "error" and position == heads:
                 raise Invalid("start.at", "is later than all messages")
-            return found
-        asked = start if isinstance(start, Position) else known and known.position
-        assert isinstance(asked, Position)
-        await self._journal.check(asked, queues)
-        return asked.within(first)
+            return position
+        requested = start if isinstance(start, Position) else reader and reader.position
+        assert isinstance(requested, Position)
+        await self._journal.check(requested, queues)
+        return requested.within(first)
 
     async def move(self, group: str, position: Position, *, stay: bool = False) -> Reader:
-        """Record the position of a group: the reader has safely stored everything before it.
+        """Store the position of a group: the reader has everything before it.
 
-        With ``stay`` the shown position does not change; only the start position is released.
+        With ``stay`` the group keeps its shown position; only its pinned start is released.
         """
         check_name("group", group)
         await self._journal.check(position, ())
@@ -136,45 +138,47 @@ class ReaderGroups:
     async def _move(self, group: str, position: Position, *, stay: bool) -> Reader:
         async with self._changing.of(group):
             while True:
-                known, version = await self._table.find(group)
-                if known is None:
+                reader, version = await self._table.find(group)
+                if reader is None:
                     raise _no_reader(group)
-                pin = known.pin if known.pin == position else None
-                shown = known.position if stay else position
-                moved = replace(known, position=shown, pin=pin)
+                pin = reader.pin if reader.pin == position else None
+                shown = reader.position if stay else position
+                moved = replace(reader, position=shown, pin=pin)
                 if await self._put(moved, version):
                     return moved
 
     async def forget(self, group: str) -> bool:
-        """Delete a reader group; False if there was none."""
-        known = await self.find(group)
-        if known is not None:
+        """Delete a reader group; False if it does not exist."""
+        reader = await self.find(group)
+        if reader is not None:
             await self._committer.submit(Change(entries=(self._table.delete(group),)))
-        return known is not None
+        return reader is not None
 
     async def find(self, group: str) -> Reader | None:
-        known, _ = await self._table.find(check_name("group", group))
-        return known
+        """A reader group, if it exists."""
+        reader, _ = await self._table.find(check_name("group", group))
+        return reader
 
     async def get(self, group: str) -> Reader:
-        known = await self.find(group)
-        if known is None:
+        """A reader group; raises ``NotFound`` if it does not exist."""
+        reader = await self.find(group)
+        if reader is None:
             raise _no_reader(group)
-        return known
+        return reader
 
     async def all(self) -> list[Reader]:
         """Every reader group, by name."""
         return await self._table.all()
 
     async def lags(self, queue: QueueState, readers: Sequence[Reader]) -> list[GroupLag]:
-        """The lag of each of the readers that reads a queue."""
+        """The lags of the readers that read a queue."""
         heads: Lanes | None = None
-        found = []
+        lags = []
         for reader in readers:
             if (lanes := reader.lanes(queue)) is not None:
                 heads = await self._store.heads(queue.config.number) if heads is None else heads
-                found.append(await self._lag(queue, reader, lanes, heads))
-        return found
+                lags.append(await self._lag(queue, reader, lanes, heads))
+        return lags
 
     async def _lag(self, queue: QueueState, reader: Reader, lanes: Lanes, heads: Lanes) -> GroupLag:
         oldest = await self._oldest(queue.config.number, lanes, heads)
@@ -193,7 +197,7 @@ class ReaderGroups:
         )
 
     async def lanes(self, queue: QueueState, reader: Reader) -> list[LaneLag]:
-        """The position of a reader in each lane of a queue."""
+        """The lag of a reader in each lane of a queue."""
         lanes = reader.lanes(queue) or {}
         heads = await self._store.heads(queue.config.number)
         return [
@@ -212,7 +216,7 @@ class ReaderGroups:
         )
 
     async def _oldest(self, queue: int, lanes: Lanes, heads: Lanes) -> Instant | None:
-        """When the oldest message that a reader has not passed was pushed."""
+        """When the oldest message was created that a reader has not read."""
         waiting = [
             segment.created_at
             for lane, head in heads.items()
@@ -224,10 +228,9 @@ class ReaderGroups:
     async def passed(
         self, partition: PartitionState, before: Offset, readers: Sequence[Lanes]
     ) -> Offset:
-        """The offset up to which all readers have passed the messages of a partition, at most
-        ``before``.
+        """The end of the messages before an offset that all readers have read.
 
-        A partition's messages may be in several lanes, so the lane is read from each segment.
+        The segments of a partition may be in several lanes, so each is compared in its own lane.
         """
         at = partition.start
         while at < before:
@@ -235,29 +238,27 @@ class ReaderGroups:
                 partition.number, at, messages=before - at, size=_STEP_BYTES
             )
             for segment in segments:
-                least = min(lanes.get(segment.lane, 0) for lanes in readers)
-                if segment.position + len(segment.columns) > least:
+                slowest = min(lanes.get(segment.lane, 0) for lanes in readers)
+                if segment.position + len(segment.columns) > slowest:
                     return min(before, segment.start)
                 at = segment.end
             if not segments:
                 break
         return before
 
-    # Stored records.
-
     async def _put(self, reader: Reader, expected: int) -> bool:
-        """False if the record was changed concurrently."""
+        """Store a reader; False if another server wrote it meanwhile."""
         update = self._table.put(reader.group, reader, expected)
         outcome = await self._committer.submit(Change(entries=(update,)))
         return isinstance(outcome, Applied)
 
 
 def _is_for(pin: Position, selection: Selection, queues: Sequence[QueueState]) -> bool:
-    """Whether a pin is for this selection. A pattern may match more queues by now."""
+    """Whether a pin is for these queues. A pattern may match more queues by now."""
     pinned = pin.numbers().items()
     selected = {queue.config.name: queue.config.number for queue in queues}.items()
     return pinned <= selected and (selection.pattern is not None or selected <= pinned)
 
 
 def _no_reader(group: str) -> NotFound:
-    return NotFound(f"group {group!r} has never begun to read a journal")
+    return NotFound(f"group {group!r} has never read a journal")

@@ -1,4 +1,4 @@
-"""Reading ranges of the journal: what lies between two positions, and what is gone of it."""
+"""Scans ranges of the journal: the messages between two positions, and what was deleted."""
 
 import asyncio
 import zlib
@@ -23,19 +23,19 @@ SEGMENTS = 32
 """Segments read at a time, at least: up to four megabytes, within milliseconds."""
 MAX_SHARES = 100_000
 STEP, STEP_BYTES = 4096, 1 << 20
-"""Messages that make a step, and bytes, if there are as many."""
+"""Messages and bytes of a step, if there are enough."""
 MOST_SEGMENTS = 1024
 PATIENCE = 8
-"""How often everyone else has a turn between two steps, however many read."""
+"""Iterations of the event loop between two steps, however many readers there are."""
 
 
 class PartitionFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which partitions of a queue somebody reads: all that nothing speaks against."""
+    """Which partitions of a queue are read: those that match every given condition."""
 
     partitions: frozenset[str] | None = None
     prefix: str = ""
     share: tuple[int, int] | None = None
-    """Which one of how many shares of about the same size."""
+    """The index of a share and the number of shares, of about the same size."""
 
     def check(self) -> None:
         if self.share is not None:
@@ -71,71 +71,73 @@ class JournalScan:
         queue: str,
         number: int,
         ranges: Sequence[Range],
-        some: PartitionFilter,
+        partitions: PartitionFilter,
         *,
         in_order: bool = False,
     ) -> AsyncIterator[Step]:
-        """What the ranges hold, range by range, in the order of the commits.
+        """The messages of ranges, range by range, in commit order.
 
-        ``in_order`` mixes the lanes, so that each partition comes in the order of its offsets. All
-        that can be refused is refused before the first step.
+        With ``in_order`` the lanes are merged, so that each partition comes in the order of its
+        offsets. Every error of the request is raised before the first step.
         """
-        some.check()
+        partitions.check()
         _check_ranges(ranges, in_order=in_order)
         await self._peer_sync.complete()
-        known = self._registry.queue(queue)
-        if known.config.number != number:
-            raise PositionMismatch(f"queue {queue!r} was deleted and made anew")
+        state = self._registry.queue(queue)
+        if state.config.number != number:
+            raise PositionMismatch(f"queue {queue!r} was deleted and recreated")
         heads = await self._store.heads(number)
-        for asked in ranges:
-            if asked.end > heads.get(asked.lane, 0):
+        for requested in ranges:
+            head = heads.get(requested.lane, 0)
+            if requested.end > head:
                 raise Conflict(
-                    f"lane {asked.lane} of queue {queue!r} has {heads.get(asked.lane, 0)} messages "
-                    f"and {asked.end} were asked for: the store is not in the state that the "
-                    "position was taken from, such as after a restored backup"
+                    f"lane {requested.lane} of queue {queue!r} ends at {head}, before the "
+                    f"requested end {requested.end}: the store is older than the position, such "
+                    "as after a restored backup"
                 )
         if in_order and len(ranges) > 1:
-            return self._mixed(known, ranges, some)
-        return self._one_by_one(known, ranges, some)
+            return self._merged(state, ranges, partitions)
+        return self._one_by_one(state, ranges, partitions)
 
     async def _one_by_one(
-        self, queue: QueueState, ranges: Sequence[Range], some: PartitionFilter
+        self, queue: QueueState, ranges: Sequence[Range], partitions: PartitionFilter
     ) -> AsyncIterator[Step]:
-        for asked in ranges:
-            lane = _Lane(self._store, queue.config.number, asked.lane)
-            at = asked.start
-            while at < asked.end:
-                segments = await lane.read(at)
-                step = await self._step(queue, segments, Range(asked.lane, at, asked.end), some)
-                at = step.lanes[asked.lane]
+        for requested in ranges:
+            lane, at, end = requested.lane, requested.start, requested.end
+            reader = _LaneReader(self._store, queue.config.number, lane)
+            while at < end:
+                segments = await reader.read(at)
+                step = await self._step(queue, segments, Range(lane, at, end), partitions)
+                at = step.lanes[lane]
                 yield step
-                await self._let_others_pass()
+                await self._yield_to_others()
 
-    async def _mixed(
-        self, queue: QueueState, ranges: Sequence[Range], some: PartitionFilter
+    async def _merged(
+        self, queue: QueueState, ranges: Sequence[Range], partitions: PartitionFilter
     ) -> AsyncIterator[Step]:
         number = queue.config.number
-        lanes = {asked.lane: _Lane(self._store, number, asked.lane) for asked in ranges}
-        ends = {asked.lane: asked.end for asked in ranges}
-        at = {asked.lane: asked.start for asked in ranges}
+        readers = {each.lane: _LaneReader(self._store, number, each.lane) for each in ranges}
+        at = {each.lane: each.start for each in ranges}
+        ends = {each.lane: each.end for each in ranges}
         async for portion in _portions(Merge(self._store, number, ranges).places()):
             runs: list[MessageRun] = []
             missing: list[Range] = []
             moved: Lanes = {}
             for lane, end in portion:
                 rest = Range(lane, at[lane], min(end, ends[lane]))
-                step = await self._step(queue, await lanes[lane].take(rest), rest, some, whole=True)
+                segments = await readers[lane].take(rest)
+                step = await self._step(queue, segments, rest, partitions, whole=True)
                 runs += step.runs
                 missing += step.missing
                 moved |= step.lanes
                 at |= step.lanes
             yield Step(runs=runs, missing=missing, lanes=moved)
-            await self._let_others_pass()
+            await self._yield_to_others()
         if left := [Range(lane, at[lane], end) for lane, end in ends.items() if at[lane] < end]:
             yield Step(runs=[], missing=left, lanes={each.lane: each.end for each in left})
 
-    async def _let_others_pass(self) -> None:
-        """Reading seldom waits for anything, so that a push would wait for many steps of it."""
+    async def _yield_to_others(self) -> None:
+        """Let other tasks run: a scan rarely blocks, so a push would wait for many of its steps."""
         async with self._passing:
             for _ in range(PATIENCE):
                 await asyncio.sleep(0)
@@ -145,13 +147,13 @@ class JournalScan:
         queue: QueueState,
         segments: Sequence[Segment],
         rest: Range,
-        some: PartitionFilter,
+        partitions: PartitionFilter,
         *,
         whole: bool = False,
     ) -> Step:
-        """What segments hold of a range.
+        """The messages of segments that are in a range.
 
-        If there are none, or they are the ``whole`` of it, what is not there was removed.
+        If there are no segments, or they are the ``whole`` range, what is missing was deleted.
         """
         runs: list[MessageRun] = []
         missing: list[Range] = []
@@ -164,12 +166,12 @@ class JournalScan:
             at = max(start, end)
             if start >= end:
                 break
-            known = self._registry.find_partition(segment.partition)
-            partition = known or await self._unheard_of(queue, segment.partition)
+            partition = self._registry.find_partition(segment.partition)
+            partition = partition or await self._load_partition(queue, segment.partition)
             if partition is None:
-                # Somebody deleted its row by hand: its messages have no name to go by.
+                # An operator deleted its row with SQL, so its messages have no partition name.
                 missing.append(Range(rest.lane, start, end))
-            elif some.has(partition):
+            elif partitions.has(partition):
                 first = segment.start - segment.position
                 runs += self._runs(partition, segment, first + start, first + end)
         if at < rest.end and (whole or not segments):
@@ -177,18 +179,18 @@ class JournalScan:
             at = rest.end
         return Step(runs=runs, missing=missing, lanes={rest.lane: at})
 
-    async def _unheard_of(self, queue: QueueState, number: int) -> PartitionState | None:
-        """A partition that has messages and is not known here; None if the store has it no more."""
+    async def _load_partition(self, queue: QueueState, number: int) -> PartitionState | None:
+        """A partition that is not in the registry; None if the store does not have it either."""
         if number in self._deleted:
             return None
         stored = await self._store.partitions(queue.config.number)
-        found = next((each for each in stored if each.number == number), None)
+        partition = next((each for each in stored if each.number == number), None)
         if not self._registry.is_known(queue):
-            raise Unavailable(f"queue {queue.config.name!r} is being loaded again; try again")
-        if found is None:
+            raise Unavailable(f"queue {queue.config.name!r} is being reloaded; try again")
+        if partition is None:
             self._deleted.add(number)
             return None
-        self._registry.adopt(queue, found)
+        self._registry.adopt(queue, partition)
         return self._registry.partitions[number]
 
     def _runs(
@@ -211,8 +213,8 @@ class JournalScan:
             )
 
 
-class _Lane:
-    """The segments of a lane, some more than are asked for at a time."""
+class _LaneReader:
+    """Reads the segments of a lane, some of them ahead."""
 
     def __init__(self, store: Store, queue: int, lane: int) -> None:
         self._store = store
@@ -222,29 +224,29 @@ class _Lane:
         self._ahead: deque[Segment] = deque()
 
     async def read(self, at: int) -> list[Segment]:
-        """The next segments from a position on, as many as are worth a batch."""
-        found = await self._store.read_journal(self._queue, self._lane, at, limit=self._limit)
-        self._limit = _limit(found)
-        return found
+        """The next segments from a position on, enough for a step."""
+        segments = await self._store.read_journal(self._queue, self._lane, at, limit=self._limit)
+        self._limit = _limit(segments)
+        return segments
 
-    async def take(self, asked: Range) -> list[Segment]:
-        """All segments of a range, which begins where the one before it ended."""
+    async def take(self, rest: Range) -> list[Segment]:
+        """All segments of a range, which starts where the previous one ended."""
         ahead, taken = self._ahead, list[Segment]()
-        at = asked.start
-        while at < asked.end:
+        at = rest.start
+        while at < rest.end:
             if not ahead:
                 ahead.extend(await self.read(at))
-            if not ahead or ahead[0].position >= asked.end:
+            if not ahead or ahead[0].position >= rest.end:
                 break
             taken.append(ahead[0])
             at = ahead[0].position + len(ahead[0].columns)
-            if at <= asked.end:
+            if at <= rest.end:
                 ahead.popleft()
         return taken
 
 
 async def _portions(places: AsyncIterator[SegmentPlace]) -> AsyncIterator[list[tuple[int, int]]]:
-    """How far to read in which lane next, enough of that for a step each time."""
+    """The lanes and ends to read next, enough for a step each time."""
     portion: list[tuple[int, int]] = []
     messages = size = 0
     async for place in places:
@@ -263,15 +265,15 @@ async def _portions(places: AsyncIterator[SegmentPlace]) -> AsyncIterator[list[t
 
 def _check_ranges(ranges: Sequence[Range], *, in_order: bool) -> None:
     check_count("ranges", len(ranges), least=1, most=MAX_RANGES)
-    for index, asked in enumerate(ranges):
-        if not 0 <= asked.start <= asked.end < 1 << 63 or not 0 <= asked.lane < 1 << 31:
-            raise Invalid(f"ranges[{index}]", "must be a lane, a start and an end behind it")
-    if in_order and len({asked.lane for asked in ranges}) < len(ranges):
+    for index, each in enumerate(ranges):
+        if not 0 <= each.start <= each.end < 1 << 63 or not 0 <= each.lane < 1 << 31:
+            raise Invalid(f"ranges[{index}]", "must be a lane, a start and an end after it")
+    if in_order and len({each.lane for each in ranges}) < len(ranges):
         raise Invalid("ranges", "must have each lane once to be read in order")
 
 
 def _limit(segments: Sequence[Segment]) -> int:
-    """How many segments to read next, so that it is worth a batch and nobody waits for it."""
+    """How many segments to read next: enough for a step, and not so many that it takes long."""
     messages = sum(len(segment.columns) for segment in segments)
     size = sum(segment.size for segment in segments)
     steps = max(messages / STEP, size / STEP_BYTES)
@@ -279,7 +281,7 @@ def _limit(segments: Sequence[Segment]) -> int:
 
 
 def _kept(segment: Segment, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The stretches of offsets between messages that were deleted one by one."""
+    """The ranges of offsets between messages that were deleted one by one."""
     flags = segment.columns.flags
     if flags is None or not any(flag & DELETED for flag in flags):
         yield start, end

@@ -1,16 +1,16 @@
-"""Applications that write under versions: who may, and which version may follow which."""
+"""Applications that commit versions: which caller may, and which version may come next."""
 
 from skep.core.sink.manifest import Fingerprint, SinkVersion
 from skep.errors import Conflict, Forbidden
 
 MAX_FIRST_VERSION = 1 << 53
 MAX_VERSION_STEP = 1 << 32
-"""How far a version may be above the last one. Versions need not be consecutive: a stream skips
-epochs without rows, a batch job may count in milliseconds."""
+"""The largest step between versions. They need not be consecutive: a stream skips epochs without
+rows, a batch job may count in milliseconds."""
 
 
 def check_owner(app: str, owner: str | None, caller: str | None) -> None:
-    """Refuse every caller but the owner of an application, if it has one."""
+    """Raise ``Forbidden`` unless the caller is the owner, if there is one."""
     if owner not in (None, caller):
         raise Forbidden(
             f"application {app!r} belongs to another key or subject; "
@@ -19,7 +19,7 @@ def check_owner(app: str, owner: str | None, caller: str | None) -> None:
 
 
 def check_next(sink_version: SinkVersion, last: int | None, *, rows: int) -> None:
-    """Refuse a version that leaves no room for those after it, by mistake or on purpose."""
+    """Raise ``Conflict`` for a version so high that it would exhaust the numbers."""
     if sink_version.version is None:
         return
     if last is None:
@@ -43,7 +43,7 @@ def check_repeated(
     mine: Fingerprint,
     problem: str | None,
 ) -> None:
-    """Refuse what would be dropped as a repetition, and is none."""
+    """Raise ``Conflict`` if a version is not the repetition that its number says."""
     number = sink_version.number
     advice = (
         "Give each query its own checkpoint and its own txnAppId. To let the application start "
@@ -56,7 +56,7 @@ def check_repeated(
             f"query uses the same txnAppId. {advice}"
         )
     if known is None or (problem and known.stages == mine.stages):
-        return  # its chunks were taken when it was published
+        return  # its chunks were deleted when it was published
     if problem:
         raise Conflict(problem)
     if not known.is_of(mine):

@@ -1,6 +1,6 @@
-"""Rows as they are kept until they are published: checked, sorted by partition, sealed.
+"""Staged rows as they are stored: validated, grouped by partition, encrypted.
 
-Whatever could be refused is refused here. When they are published there is nobody to tell.
+Everything that can be rejected is rejected here, because publishing has no caller to report to.
 """
 
 from collections import defaultdict
@@ -18,11 +18,12 @@ from skep.core.limits import Limits
 from skep.core.log.encryption import KeyRing, place_of
 from skep.errors import Corrupted, Invalid, TooLarge
 from skep.model.name import DEFAULT_PARTITION, check_name, check_queue_name, check_transaction_id
+from skep.model.queue import Queue
 from skep.model.segment import ENCRYPTED, Columns
 from skep.model.sink import StagedRows
 
 CHUNK_ROWS = 250_000
-"""What a chunk may have: it is published at once, and nobody should wait long for that."""
+"""The most rows of a chunk: it is published in one step, which must be short."""
 
 
 class PartitionRows(msgspec.Struct, frozen=True, array_like=True):
@@ -46,7 +47,7 @@ class PartitionRows(msgspec.Struct, frozen=True, array_like=True):
         )
 
     def sealed(self, keys: KeyRing) -> "PartitionRows":
-        """The same, encrypted. A payload is bound to its transaction id, so each gets one."""
+        """The rows encrypted. A payload is bound to its transaction id, so each row gets one."""
         if self.encrypted:
             return self
         keys.check(self.queue)
@@ -57,6 +58,11 @@ class PartitionRows(msgspec.Struct, frozen=True, array_like=True):
         ]
         return replace(self, payloads=payloads, transaction_ids=list(ids), encrypted=True)
 
+    def sealed_for(self, queue: Queue | None, keys: KeyRing) -> "PartitionRows":
+        """The rows as their queue stores them: encrypted, even if staged before the queue was."""
+        encrypted = queue is not None and queue.options.encryption_enabled
+        return self.sealed(keys) if encrypted else self
+
     def __len__(self) -> int:
         return len(self.payloads)
 
@@ -66,11 +72,11 @@ class PartitionRows(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def ids(self) -> int:
-        """How many transaction ids have to be looked up to publish it."""
+        """How many transaction ids have to be looked up to publish the rows."""
         return len(self.transaction_ids or ())
 
     def split(self, most: int) -> Iterator["PartitionRows"]:
-        """The same rows in groups with at most this many transaction ids."""
+        """The same rows in parts with at most ``most`` transaction ids."""
         if self.ids <= most:
             yield self
             return
@@ -84,9 +90,9 @@ class PartitionRows(msgspec.Struct, frozen=True, array_like=True):
             )
 
     def checksums(self) -> list[int]:
-        """A number for each row, the same whatever rows it is staged with."""
-        place = crc32(f"{self.queue}\0{self.partition}".encode())
-        seeds: Iterable[int] = repeat(place)
+        """A checksum of each row that does not depend on the other rows."""
+        seed = crc32(f"{self.queue}\0{self.partition}".encode())
+        seeds: Iterable[int] = repeat(seed)
         if self.transaction_ids is not None:
             ids = (f"{each}\0".encode() if each else b"" for each in self.transaction_ids)
             seeds = map(crc32, ids, seeds)
@@ -96,10 +102,10 @@ class PartitionRows(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Content(msgspec.Struct, frozen=True, array_like=True):
-    """Rows summed up: the same for the same rows in any order, in any chunks, of any tasks.
+    """A checksum of rows that is the same in any order, in any chunks, from any tasks.
 
-    It detects accidental differences, not deliberate collisions. With the squares
-    it is not enough that two rows have exchanged what they differ in.
+    It detects accidental differences, not deliberate collisions. The sum of squares detects rows
+    whose differences cancel out in the sum.
     """
 
     rows: int = 0
@@ -115,26 +121,26 @@ class Content(msgspec.Struct, frozen=True, array_like=True):
 
 
 def content_of(groups: Iterable[PartitionRows]) -> Content:
-    """Of rows in the clear: encrypted ones are others each time."""
-    found = Content()
+    """The content of rows in the clear: encrypted rows differ each time."""
+    content = Content()
     for group in groups:
-        each = group.checksums()
-        found += Content(len(each), sum(each) % _MODULUS, sum(map(mul, each, each)) % _MODULUS)
-    return found
+        sums = group.checksums()
+        content += Content(len(sums), sum(sums) % _MODULUS, sum(map(mul, sums, sums)) % _MODULUS)
+    return content
 
 
 _MODULUS = 1 << 63
 
 
 class Chunk(msgspec.Struct, frozen=True, array_like=True):
-    """``producer`` is who staged it."""
+    """A chunk as it is stored; ``producer`` is the principal that staged it."""
 
     groups: list[PartitionRows]
     producer: str | None
 
 
 class Part(NamedTuple):
-    """Groups of a chunk, encoded: as many as a step publishes at most."""
+    """Encoded rows of a chunk, no more than one step publishes."""
 
     value: bytes
     rows: int
@@ -145,8 +151,8 @@ class Part(NamedTuple):
 
 
 def encode(groups: Iterable[PartitionRows], producer: str | None, limits: Limits) -> list[Part]:
-    """A chunk in parts, one at least. None has more partitions or ids than a step publishes."""
-    return [_encode(some, producer) for some in _split(groups, limits)]
+    """A chunk in parts, at least one, none with more partitions or ids than a step publishes."""
+    return [_encode(part, producer) for part in _split(groups, limits)]
 
 
 def _encode(groups: list[PartitionRows], producer: str | None) -> Part:
@@ -165,15 +171,15 @@ def _encode(groups: list[PartitionRows], producer: str | None) -> Part:
 
 def _split(groups: Iterable[PartitionRows], limits: Limits) -> Iterator[list[PartitionRows]]:
     partitions, ids = limits.step_partitions, limits.step_ids
-    some: list[PartitionRows] = []
-    some_ids = 0
-    for each in (part for group in groups for part in group.split(ids)):
-        if some and (len(some) == partitions or some_ids + each.ids > ids):
-            yield some
-            some, some_ids = [], 0
-        some.append(each)
-        some_ids += each.ids
-    yield some
+    part: list[PartitionRows] = []
+    part_ids = 0
+    for rows in (split for group in groups for split in group.split(ids)):
+        if part and (len(part) == partitions or part_ids + rows.ids > ids):
+            yield part
+            part, part_ids = [], 0
+        part.append(rows)
+        part_ids += rows.ids
+    yield part
 
 
 def decode(value: bytes) -> Chunk:
@@ -184,7 +190,7 @@ def decode(value: bytes) -> Chunk:
 
 
 def group(rows: StagedRows, queue: str | None, limits: Limits) -> list[PartitionRows]:
-    """The rows by queue and partition. Those that name no queue go to ``queue``."""
+    """The rows by queue and partition. Rows that name no queue go to ``queue``."""
     if len(rows) > CHUNK_ROWS:
         raise TooLarge("rows", f"a chunk has at most {CHUNK_ROWS} rows, not {len(rows)}")
     payloads = _payloads(rows.payloads, limits.payload_bytes)
@@ -195,18 +201,17 @@ def group(rows: StagedRows, queue: str | None, limits: Limits) -> list[Partition
     ids = _each("transaction_id", rows.transaction_ids, check_transaction_id, len(rows))
     traces = _each("trace_id", rows.trace_ids, _trace, len(rows))
     return [
-        PartitionRows(
-            place[0], place[1], _pick(payloads, at), _filled(ids, at), _filled(traces, at)
-        )
-        for place, at in _places(zip(queues, partitions, strict=True)).items()
+        PartitionRows(name, partition, _pick(payloads, at), _filled(ids, at), _filled(traces, at))
+        for (name, partition), at in _indexes(zip(queues, partitions, strict=True)).items()
     ]
 
 
-def _places(names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[int]]:
-    found: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for index, place in enumerate(names):
-        found[place].append(index)
-    return found
+def _indexes(names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[int]]:
+    """The indexes of the rows of each queue and partition."""
+    indexes: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for index, name in enumerate(names):
+        indexes[name].append(index)
+    return indexes
 
 
 def _payloads(payloads: Sequence[bytes | None], most: int) -> list[bytes]:
@@ -225,9 +230,9 @@ def _payloads(payloads: Sequence[bytes | None], most: int) -> list[bytes]:
 
 
 def _names(
-    field: str, column: Sequence[str | None] | None, otherwise: str | None, count: int
+    field: str, column: Sequence[str | None] | None, default: str | None, count: int
 ) -> Iterable[str]:
-    """A name for each row; each that differs is checked once."""
+    """A name for each row; each distinct name is checked once."""
     if column is None:
         column = [None] if count else []
     else:
@@ -236,8 +241,8 @@ def _names(
     for name in dict.fromkeys(column):
         if name is not None:
             names[name] = _checked(field, column, name)
-        elif otherwise is not None:
-            names[name] = otherwise
+        elif default is not None:
+            names[name] = default
         else:
             raise Invalid(f"{field}[{column.index(None)}]", "is required: there is no default")
     if len(column) != count:
@@ -253,7 +258,7 @@ def _checked(field: str, column: Sequence[str | None], name: str) -> str:
 
 
 def _each(field: str, column: Sequence[Any] | None, check: Any, count: int) -> list[Any] | None:
-    """A column whose every entry that is there has passed ``check``; None if none is."""
+    """A column whose entries have passed ``check``; None if it has none."""
     if column is None:
         return None
     _check_length(field, column, count)
@@ -285,8 +290,8 @@ def _pick(column: list[Any], at: list[int]) -> list[Any]:
 
 
 def _filled(column: list[Any] | None, at: list[int]) -> list[Any] | None:
-    """Some entries of a column; None if there is nothing in them."""
+    """The entries of a column at these indexes; None if all of them are None."""
     if column is None:
         return None
-    some = _pick(column, at)
-    return some if any(entry is not None for entry in some) else None
+    picked = _pick(column, at)
+    return picked if any(entry is not None for entry in picked) else None

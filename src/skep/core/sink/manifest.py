@@ -1,13 +1,13 @@
-"""What is kept of a sink: the chunks that are staged, what was decided, how far each app is.
+"""The records of a sink: staged chunks, commit manifests, and the progress of each application.
 
-All of it are entries, and whoever writes one says which version of it he has read: so a chunk is
-published, replaced, dropped or swept by one of those who try at once, on whichever server.
+All of them are entries, and each write names the version of the entry that it has read. So when
+several servers publish, replace, drop or sweep a chunk at the same time, one of them succeeds.
 
-    sink.stages      app, version, stage, chunk   -> what is in the chunk, and where
+    sink.stages      app, version, stage, chunk   -> the contents of the chunk, and where it is
     sink.chunks      the same and a random id     -> the chunk itself
-    sink.apps        app                          -> the last version, how far it is
-    sink.batches     app                          -> the same for one without versions
-    sink.decisions   space and app                -> the chunks of a version that takes several
+    sink.apps        app                          -> the last version, and how far it is published
+    sink.batches     app                          -> the same for an app without versions
+    sink.decisions   space and app                -> the chunks of a version published in steps
 """
 
 import unicodedata
@@ -34,14 +34,14 @@ APPS, BATCHES = "sink.apps", "sink.batches"
 MAX_CHUNKS = 1_000_000
 MAX_LABEL = 255
 _SEPARATOR = "\x1f"
-"""Between the parts of a key: no part can contain it."""
+"""Separates the parts of a key; no part can contain it."""
 
 
 class ChunkRef(msgspec.Struct, frozen=True, array_like=True):
-    """A staged chunk, or a part of it: where it lies, and what it counts for.
+    """A staged chunk, or a part of it: where it is stored, and its size.
 
-    A chunk with many partitions or ids consists of parts, which are published one by one.
-    ``queues``, ``partitions`` and ``ids`` are then in the parts only.
+    A chunk with many partitions or ids consists of parts, which are published one by one; only
+    the parts then have ``queues``, ``partitions`` and ``ids``.
     """
 
     data: str
@@ -55,12 +55,12 @@ class ChunkRef(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def stored(self) -> list["ChunkRef"]:
-        """The parts, in their order; the piece itself if it has none."""
+        """The parts, in order; the chunk itself if it has none."""
         return self.parts or [self]
 
 
 class ChunkSize(msgspec.Struct, frozen=True, array_like=True):
-    """The beginning of a piece: the queues of a chunk may be many."""
+    """The first fields of a ``ChunkRef``: decoding all queues of a chunk may be slow."""
 
     data: str
     rows: int
@@ -68,10 +68,10 @@ class ChunkSize(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Fingerprint(msgspec.Struct, frozen=True, array_like=True):
-    """By which a repetition of a version is told from another version of the same number.
+    """Distinguishes a repeated version from a different version of the same number.
 
-    ``stages`` is a digest of their names, ``checkpoint`` names the query and where it keeps its
-    progress, if it does.
+    ``stages`` is a digest of the stages' names. ``checkpoint`` names the query and where it keeps
+    its progress, if it does.
     """
 
     content: Content | None
@@ -85,9 +85,9 @@ class Fingerprint(msgspec.Struct, frozen=True, array_like=True):
     def is_of(self, other: "Fingerprint") -> bool:
         """Whether both are of the same version.
 
-        A query that runs an epoch again from its own checkpoint reads the same rows. What it makes
-        of them may differ, such as random ids or sums of floats in another order; then as many
-        rows are taken for the same.
+        A query that runs an epoch again from its own checkpoint reads the same rows. Its results
+        may differ, such as random ids or sums of floats in another order, so only the number of
+        rows is compared then.
         """
         if self.content is None or other.content is None:
             return True
@@ -97,11 +97,11 @@ class Fingerprint(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Progress(msgspec.Struct, frozen=True, array_like=True):
-    """The last version, how many of its chunks are published if not all are, and whose app it is.
+    """The last version of an app, its published chunks unless all are, and the owner of the app.
 
     An app belongs to the principal that first staged or committed under its name, with a version
-    or without; it has no version before its first commit. Its owner is the one in ``sink.apps``, or
-    the one in ``sink.batches`` if there is none. Without authentication it has no owner.
+    or without; it has no version before its first commit. The owner is stored in ``sink.apps``, or
+    else in ``sink.batches``. Without authentication an app has no owner.
     """
 
     version: int | None
@@ -111,14 +111,14 @@ class Progress(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CommitManifest(msgspec.Struct, frozen=True, array_like=True):
-    """The chunks of a version, in the order in which they are published."""
+    """The chunks of a committed version, in the order in which they are published."""
 
     version: int
     refs: list[ChunkRef]
 
 
 class SinkVersion(NamedTuple):
-    """A version of an app; one without versions has a single one."""
+    """A version of an app; an app without versions has a single one."""
 
     app: str
     version: int | None
@@ -141,7 +141,7 @@ class SinkVersion(NamedTuple):
 
 
 class ProgressKey(NamedTuple):
-    """Where the progress of an app is kept."""
+    """The space and key under which the progress of an app is stored."""
 
     space: str
     app: str
@@ -152,14 +152,14 @@ class ProgressKey(NamedTuple):
 
 
 class StagedChunk(NamedTuple):
-    """A chunk that waits to be published."""
+    """A chunk that is staged and not published."""
 
     entry: Entry
     ref: ChunkRef
 
     @property
     def stage(self) -> str:
-        """The stage, with the epoch that it is of."""
+        """The stage, prefixed with its version."""
         return self.entry.key.rpartition(_SEPARATOR)[0]
 
     @property
@@ -171,7 +171,7 @@ class StagedChunk(NamedTuple):
         return int(self.entry.key.rpartition(_SEPARATOR)[2])
 
     def taken(self) -> EntryUpdate:
-        """It is no longer staged, if it is still as it was read."""
+        """The update that ends the staging of the chunk, if it is still as it was read."""
         return EntryUpdate(
             space=STAGES, key=self.entry.key, value=None, expected=self.entry.version
         )
@@ -212,12 +212,12 @@ def _check_label(field: str, text: object) -> str:
 def fingerprint_of(
     stages: Iterable[Stage], refs: Iterable[ChunkRef], checkpoint: str | None
 ) -> Fingerprint:
-    """Of a version whose stages were committed, as far as their chunks are there."""
+    """The fingerprint of a version with these stages, as far as their chunks exist."""
     contents = [ref.content for ref in refs]
-    known = [content for content in contents if content is not None]
+    present = [content for content in contents if content is not None]
     names = msgspec.msgpack.encode([(each.stage, each.chunks, each.rows) for each in stages])
     return Fingerprint(
-        content=sum(known, Content()) if len(known) == len(contents) else None,
+        content=sum(present, Content()) if len(present) == len(contents) else None,
         stages=sha256(names).digest(),
         checkpoint=checkpoint,
     )
@@ -225,22 +225,22 @@ def fingerprint_of(
 
 def put_chunk(
     key: str,
-    known: Entry | None,
+    replaced: Entry | None,
     parts: Sequence[Part],
     content: Content,
 ) -> list[EntryUpdate]:
-    """Stage a chunk, in place of the one that was staged before."""
-    ref = _piece(f"{key}{_SEPARATOR}{uuid4().hex}", parts, content)
-    expected = known.version if known else 0
+    """The updates that stage a chunk, in place of the one that was staged before."""
+    ref = _chunk_ref(f"{key}{_SEPARATOR}{uuid4().hex}", parts, content)
+    expected = replaced.version if replaced else 0
     updates = [EntryUpdate(space=STAGES, key=key, value=_encode(ref), expected=expected)]
     updates += [
         EntryUpdate(space=CHUNKS, key=each.data, value=part.value)
         for each, part in zip(ref.stored, parts, strict=True)
     ]
-    return updates + (drop_data([decode_entry(known, ChunkRef)]) if known else [])
+    return updates + (drop_data([decode_entry(replaced, ChunkRef)]) if replaced else [])
 
 
-def _piece(data: str, parts: Sequence[Part], content: Content) -> ChunkRef:
+def _chunk_ref(data: str, parts: Sequence[Part], content: Content) -> ChunkRef:
     refs = [
         ChunkRef(
             data=f"{data}{_SEPARATOR}{index:06}" if index else data,
@@ -268,17 +268,17 @@ def put_progress(
 
 
 def is_published(progress: Entry) -> bool:
-    """Whether all is published that was decided for an app."""
+    """Whether the last committed version of an app is fully published."""
     return decode_entry(progress, Progress).done is None
 
 
 def is_claim(progress: Entry) -> bool:
-    """Whether an app has an owner and has not committed any version."""
+    """Whether an app has an owner and no committed version."""
     return decode_entry(progress, Progress).version is None
 
 
 def forget(progress: Entry) -> EntryUpdate:
-    """The app was never there, if it is still as it was read."""
+    """The update that deletes the progress of an app, if it is still as it was read."""
     return EntryUpdate(
         space=progress.space, key=progress.key, value=None, expected=progress.version
     )
@@ -296,17 +296,17 @@ def drop_data(refs: Iterable[ChunkRef]) -> list[EntryUpdate]:
 
 
 async def read_staged(store: EntryStore, prefix: str) -> list[StagedChunk]:
-    """The chunks that are staged under a prefix of keys, in their order."""
-    found = await read_entries(store, STAGES, prefix)
-    return [StagedChunk(entry, decode_entry(entry, ChunkRef)) async for entry in yielding(found)]
+    """The staged chunks whose keys begin with a prefix, in order."""
+    entries = await read_entries(store, STAGES, prefix)
+    return [StagedChunk(entry, decode_entry(entry, ChunkRef)) async for entry in yielding(entries)]
 
 
 async def read_sizes(store: EntryStore) -> list[tuple[str, int]]:
-    """The application and the size of each chunk that is staged."""
-    found = await read_entries(store, STAGES)
+    """The app and the size of each staged chunk."""
+    entries = await read_entries(store, STAGES)
     return [
         (_app_of_chunk(entry), decode_entry(entry, ChunkSize).size)
-        async for entry in yielding(found)
+        async for entry in yielding(entries)
     ]
 
 
@@ -319,13 +319,13 @@ async def find_size(store: EntryStore, key: str) -> int | None:
 async def read_progress(
     store: EntryStore, progress_key: ProgressKey
 ) -> tuple[Progress | None, int]:
-    """How far an app is, and the version of the entry that says so."""
+    """The progress of an app, and the version of its entry."""
     found = await store.find_entries(progress_key.space, [progress_key.app])
     return (decode_entry(found[0], Progress), found[0].version) if found else (None, 0)
 
 
 async def read_owner(store: EntryStore, app: str) -> str | None:
-    """The owner of an app, the same for what it writes with versions and without."""
+    """The owner of an app, for writes with versions and without."""
     for space in (APPS, BATCHES):
         progress, _ = await read_progress(store, ProgressKey(space, app))
         if progress is not None and progress.owner is not None:
@@ -351,7 +351,7 @@ async def read_manifest(store: EntryStore, progress_key: ProgressKey) -> CommitM
 
 
 async def read_data(store: EntryStore, refs: Sequence[ChunkRef]) -> list[bytes] | None:
-    """The chunks themselves; None if one is gone, because somebody published it."""
+    """The data of chunks; None if one was published or dropped meanwhile."""
     found = await store.find_entries(CHUNKS, [ref.data for ref in refs])
     return [entry.value for entry in found] if len(found) == len(refs) else None
 

@@ -1,7 +1,7 @@
-"""How much the applications of a principal have staged and not committed.
+"""The bytes that the applications of a principal have staged and not committed.
 
-It is counted in the store, at most once in a few seconds for each principal, and added up in
-between: so it is right with several servers, up to what they stage in this time.
+They are counted in the store at most once in a few seconds for each principal, and added up in
+between. With several servers the count misses only what the others stage in that time.
 """
 
 from skep.core.aio import KeyedLocks
@@ -11,22 +11,22 @@ from skep.core.state.quota import MAX_COUNTS, Count
 from skep.store.protocol import EntryStore
 
 MIN_CHUNK_BYTES = 64 << 10
-"""What a chunk counts at least: the number of chunks is limited too."""
+"""The least that a chunk counts: the number of chunks is limited too."""
 RECOUNT_SECONDS = 5.0
 REFUSED_SECONDS = 1.0
-"""How long a count is good for that leaves no room."""
+"""How long a count is used that leaves no room."""
 
 
 class StagedBytes:
     def __init__(self, store: EntryStore) -> None:
         self._store = store
         self._counts: dict[str | None, Count] = {}
-        self._totals_updater = KeyedLocks[str | None]()
+        self._counting = KeyedLocks[str | None]()
 
     async def add(self, key: str, size: int) -> None:
-        """Count a chunk for the caller; raises ``QuotaExceeded`` if that is too much.
+        """Count a chunk for the caller; raises ``QuotaExceeded`` beyond its quota.
 
-        One that replaces a chunk counts in its place.
+        A chunk that replaces another counts in its place.
         """
         limited = quota.limit_of("staged_bytes")
         if limited is None:
@@ -41,12 +41,12 @@ class StagedBytes:
         count.size += weight
 
     async def _count(self, owner: str | None, room: int) -> Count:
-        async with self._totals_updater.of(owner):
-            known = self._counts.get(owner)
-            if known is not None:
-                seconds = RECOUNT_SECONDS if known.size <= room else REFUSED_SECONDS
-                if known.age < seconds:
-                    return known
+        async with self._counting.of(owner):
+            recent = self._counts.get(owner)
+            if recent is not None:
+                seconds = RECOUNT_SECONDS if recent.size <= room else REFUSED_SECONDS
+                if recent.age < seconds:
+                    return recent
             if len(self._counts) >= MAX_COUNTS:
                 self._counts.clear()
             counted = self._counts[owner] = Count(await self._staged(owner))

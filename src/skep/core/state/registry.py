@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
@@ -91,6 +91,15 @@ class Registry:
         if found is None:
             raise QueueNotFound(name)
         return found
+
+    def visible_queues(self, visible: Callable[[str], bool] | None = None) -> list[QueueState]:
+        """The queues that a caller may see, by name, without the broker's own."""
+        self.check_open()
+        return [
+            state
+            for name, state in sorted(self.queues.items())
+            if not name.startswith(RESERVED) and (visible is None or visible(name))
+        ]
 
     def matching(self, namespace: str | None, task: str | None) -> list[QueueState]:
         """The queues with these labels, the highest priority first, then by name."""

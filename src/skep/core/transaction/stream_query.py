@@ -1,7 +1,7 @@
-"""Stream queries: a name for a computation over a queue, its state, and its cycles.
+"""Stream queries: a named computation over a queue, with its state and its cycles.
 
-A cycle reads a batch of the source under a lease; its state, what it pushes and its ack are one
-change. The computation itself runs in the client.
+A cycle reads a batch of the source under a lease; its state, its pushes and its ack are one change.
+The computation itself runs in the client.
 """
 
 import asyncio
@@ -38,14 +38,14 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CycleAck(msgspec.Struct, frozen=True, kw_only=True):
-    """All up to and including a message of the batch has this ``status``."""
+    """Settle all messages of the batch up to and including one with ``status``."""
 
     lease_id: LeaseId
     transaction_id: str
     status: Status
     error: str = ""
     release: bool = True
-    """Give back what lies behind it; otherwise it comes again when the lease ends."""
+    """Release the messages after it; otherwise they are redelivered when the lease ends."""
 
 
 class StreamQueries:
@@ -54,13 +54,13 @@ class StreamQueries:
         store: EntryStore,
         committer: Committer,
         transactor: Transactor,
-        addresses: HeldMessages,
+        held_messages: HeldMessages,
     ) -> None:
         self._store = store
         self._queries = EntryTable(store, _QUERIES, Query)
         self._committer = committer
         self._transactor = transactor
-        self._addresses = addresses
+        self._held_messages = held_messages
         self._busy: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def register(
@@ -72,25 +72,25 @@ class StreamQueries:
         config_hash: str,
         reset: bool = False,
     ) -> tuple[Query, bool]:
-        """The query of this name, and whether it is new; ``reset`` loses its state."""
+        """The query of this name, and whether it is new; ``reset`` deletes its state."""
         check_name("name", name)
         check_queue_name("source_queue", source_queue)
-        async with self._alone(name):
-            known = await self.find(name)
-            if known and known.config_hash != config_hash and not reset:
+        async with self._exclusive(name):
+            registered = await self.find(name)
+            if registered and registered.config_hash != config_hash and not reset:
                 raise QueryChanged(name)
-            if known and not reset:
+            if registered and not reset:
                 await self._committer.confirm()
-                return known, False
+                return registered, False
             query = Query(
-                id=known.id if known else uuid4(),
+                id=registered.id if registered else uuid4(),
                 name=name,
                 source_queue=source_queue,
                 sink_queue=sink_queue,
                 config_hash=config_hash,
             )
-            await self._keep(query)
-            return query, known is None
+            await self._store_query(query)
+            return query, registered is None
 
     async def find(self, name: str) -> Query | None:
         """The query of this name, if it is registered."""
@@ -105,21 +105,21 @@ class StreamQueries:
         keys: Sequence[str] = (),
         prefix: str = "",
     ) -> AsyncIterator[list[tuple[str, Entry]]]:
-        """Keys and entries of a query in a partition: those named, or all with a prefix.
+        """The state of a query in a partition, by key: the named keys, or all with a prefix.
 
-        In pages, because there may be very many; other requests run between two of them.
+        In pages, because it may be large; other requests run between two of them.
         """
-        begin = _place(query, partition, "")
+        base = _state_key(query, partition, "")
         if keys:
             wanted = sorted(
-                _place(query, partition, check_key(f"keys[{index}]", key))
+                _state_key(query, partition, check_key(f"keys[{index}]", key))
                 for index, key in enumerate(keys)
             )
             pages = self._named(wanted)
         else:
-            pages = entry_pages(self._store, STATE, begin + check_key("prefix", prefix))
+            pages = entry_pages(self._store, STATE, base + check_key("prefix", prefix))
         async for page in pages:
-            named = [(entry.key[len(begin) :], entry) for entry in page]
+            named = [(entry.key[len(base) :], entry) for entry in page]
             yield [(key, entry) for key, entry in named if key.startswith(prefix)]
 
     async def cycle(
@@ -132,24 +132,24 @@ class StreamQueries:
         ack: CycleAck | None = None,
         producer: str | None = None,
     ) -> Transaction:
-        """Apply what a cycle did to its state, its sink and its source, all or nothing."""
+        """Apply the state updates, pushes and ack of a cycle, all or nothing."""
         updates = [
             EntryUpdate(
                 space=STATE,
-                key=_place(query, partition, check_key(f"state[{index}].key", key)),
+                key=_state_key(query, partition, check_key(f"state[{index}].key", key)),
                 value=value,
             )
             for index, (key, value) in enumerate(state)
         ]
-        async with self._alone(f"{query}/{partition}"):
+        async with self._exclusive(f"{query}/{partition}"):
             operations: list[Operation] = [*pushes, Keep(updates)]
             if ack is not None:
                 operations.append(await self._ack(partition, ack))
             return await self._transactor.run(operations, producer=producer)
 
     async def _ack(self, partition: int, ack: CycleAck) -> Ack:
-        held = await self._addresses.held(ack.lease_id, partition)
-        (last,) = await self._addresses.offsets(ack.lease_id, partition, [ack.transaction_id])
+        held = await self._held_messages.held(ack.lease_id, partition)
+        (last,) = await self._held_messages.offsets(ack.lease_id, partition, [ack.transaction_id])
         if last is None:
             raise NotFound(f"message {ack.transaction_id!r} does not exist")
         if not held:
@@ -158,11 +158,11 @@ class StreamQueries:
             Verdict(partition, offset, ack.status, ack.error) for offset in held if offset <= last
         ]
         if ack.release:
-            verdicts += _given_back(partition, held, last)
+            verdicts += _released(partition, held, last)
         return Ack(ack.lease_id, verdicts)
 
-    async def _keep(self, query: Query) -> None:
-        """Store a query without any state."""
+    async def _store_query(self, query: Query) -> None:
+        """Store a query and delete its state."""
         updates = [
             EntryUpdate(space=STATE, key=entry.key, value=None)
             async for page in entry_pages(self._store, STATE, f"{query.id}/")
@@ -176,20 +176,20 @@ class StreamQueries:
             yield list(await self._store.find_entries(STATE, keys[start : start + PAGE]))
             await next_slice()
 
-    def _alone(self, what: str) -> asyncio.Lock:
-        """One at a time: a cycle and a flush of the same partition never interleave."""
+    def _exclusive(self, what: str) -> asyncio.Lock:
+        """A lock by name: a cycle and a flush of the same partition never interleave."""
         return self._busy.setdefault(what, asyncio.Lock())
 
 
-def _place(query: UUID, partition: int, key: str) -> str:
+def _state_key(query: UUID, partition: int, key: str) -> str:
     return f"{query}/{partition}/{key}"
 
 
 def renumbered(key: str, numbers: Callable[[int], int]) -> str:
-    """The key of a state whose partition has got another number."""
+    """The key of a state whose partition has a new number."""
     query, partition, rest = key.split("/", 2)
     return f"{query}/{numbers(int(partition))}/{rest}"
 
 
-def _given_back(partition: int, held: Sequence[Offset], last: Offset) -> list[Verdict]:
+def _released(partition: int, held: Sequence[Offset], last: Offset) -> list[Verdict]:
     return [Verdict(partition, offset, "retry") for offset in held if offset > last]

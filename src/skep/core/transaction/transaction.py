@@ -1,4 +1,4 @@
-"""Pushes, acks and extensions that happen together or not at all, and once."""
+"""Transactions: pushes, acks and extensions that are applied all or nothing, and once."""
 
 import hashlib
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -50,6 +50,8 @@ T = TypeVar("T")
 
 
 class _Request(msgspec.Struct, frozen=True):
+    """A validated transaction."""
+
     operations: Sequence[Operation]
     required: Sequence[LeaseId]
     batches: Sequence[PushBatch]
@@ -58,12 +60,12 @@ class _Request(msgspec.Struct, frozen=True):
 
     @property
     def is_drain(self) -> bool:
-        """Whether it delivers what was buffered in maintenance."""
+        """Whether it delivers messages that were buffered in maintenance."""
         return self.based_on not in ((), NORMAL_PUSH)
 
 
 class _Memo(msgspec.Struct, frozen=True, array_like=True):
-    """What the answer to a repeated transaction needs besides where its messages are."""
+    """What the answer to a repeated transaction needs besides the offsets of its messages."""
 
     ids: list[list[str | None]] = []
     """The transaction ids of each push, as they were sent or chosen."""
@@ -101,9 +103,9 @@ class Transactor:
         producer: str | None = None,
         based_on: tuple[EntryVersion, ...] | None = None,
     ) -> Transaction:
-        """Do all operations or none; with a key, once.
+        """Apply all operations or none; with a key, once.
 
-        Pushes need normal operation, unless ``based_on`` names the mode that they rely on.
+        Pushes require normal operation, unless ``based_on`` names the mode that they rely on.
         """
         required = self._check_all(operations, required_leases)
         batches = self._batches(operations)
@@ -115,7 +117,7 @@ class Transactor:
         if key is None:
             return await self._run(request, None)
         check_transaction_id("idempotency_key", key.name)
-        # The caller may go, and come back with the same key: then this must not be half done.
+        # A cancelled caller may retry with the same key, which must not find it half done.
         return await run_to_completion(self._run_once(request, key))
 
     async def find(
@@ -135,23 +137,23 @@ class Transactor:
         return _recall(self._batches(operations), earlier)
 
     async def _run_once(self, request: _Request, key: IdempotencyKey) -> Transaction:
-        # Sent twice at once, the second waits for the outcome of the first.
+        # Of two concurrent requests the second waits for the outcome of the first.
         async with self._keys.of(key.name):
             if earlier := await self.find(key, request.operations):
                 return earlier
             try:
                 return await self._run(request, key)
             except (Conflict, NotFound):
-                # What stands against it may be that another server has just applied it.
+                # The reason may be that another server has just applied it.
                 if earlier := await self.find(key, request.operations):
                     return earlier
                 raise
 
     async def _run(self, request: _Request, key: IdempotencyKey | None) -> Transaction:
-        def build(plan: ChangeBuilder) -> list[Settlement]:
+        def build(builder: ChangeBuilder) -> list[Settlement]:
             for lease_id in request.required:
-                self._settler.extend(plan, lease_id, 0)
-            return list(self._settle(plan, request.operations))
+                self._settler.extend(builder, lease_id, 0)
+            return list(self._settle(builder, request.operations))
 
         await self._look_up_leases(request)
         backoff = Backoff("the same partitions")
@@ -168,12 +170,16 @@ class Transactor:
             await backoff.pause()
 
     async def _look_up_leases(self, request: _Request) -> None:
-        """Make sure that it is known what the leases of a transaction hold."""
-        named = [each.lease_id for each in request.operations if isinstance(each, Ack | Extend)]
+        """Load what the leases of a transaction hold."""
+        named = [
+            operation.lease_id
+            for operation in request.operations
+            if isinstance(operation, Ack | Extend)
+        ]
         await self._look_up([LeaseId(lease_id) for lease_id in (*request.required, *named)])
 
     async def _look_up(self, leases: Sequence[LeaseId]) -> None:
-        """Make sure that it is known what leases hold. Another server may have granted them."""
+        """Load what leases hold. Another server may have granted them."""
         if not all(map(self._settler.is_known, leases)):
             await self._peer_sync.catch_up()
             if not all(map(self._settler.is_loaded, leases)):
@@ -188,27 +194,27 @@ class Transactor:
         pushes = await self._prepare(request, build) if request.batches else []
         if pushes is None:
             return Gone(), []
-        plan, settlements = _plan(build) or await self._plan_again(build)
-        plan.pushes += pushes
+        builder, settlements = _try_build(build) or await self._rebuild(build)
+        builder.pushes += pushes
         if key is not None:
             memo = _Memo([batch.ids for batch in request.batches], settlements, key.memo)
             key = replace(key, memo=msgspec.msgpack.encode(memo))
-        return await self._submit(plan, key, request.based_on), settlements
+        return await self._submit(builder, key, request.based_on), settlements
 
     async def _prepare(
         self, request: _Request, build: Callable[[ChangeBuilder], object]
     ) -> list[PreparedPush] | None:
         """The pushes of a transaction; None if a queue was deleted meanwhile.
 
-        What stands against it is found before a queue or a partition is created for it.
+        Raises what rejects it before a queue or a partition is created for it.
         """
         await self._preparer.look_before_creating(request.batches)
         if request.based_on == NORMAL_PUSH:
             await self._mode.check_normal()
-        if not _plan(build):
-            await self._plan_again(build)
+        if not _try_build(build):
+            await self._rebuild(build)
         self._committer.check(sum(batch.weight for batch in request.batches))
-        # What was buffered has been answered: it is delivered, also to a queue that is full.
+        # Buffered messages were accepted before: they are delivered even to a full queue.
         limited = not request.is_drain
         for batch, beside in _counted(request.batches):
             await self._preparer.check(batch, beside=beside, limited=limited)
@@ -226,36 +232,36 @@ class Transactor:
         )
 
     async def extend(self, lease_id: LeaseId, seconds: int) -> Instant:
-        """Keep a lease for at least ``seconds`` from now; return when it ends."""
+        """Extend a lease to at least ``seconds`` from now; return when it ends."""
         return await self._commit_with_retry(
             lease_id, lambda builder: self._settler.extend(builder, lease_id, seconds)
         )
 
     async def _commit_with_retry(self, lease_id: LeaseId, build: Callable[[ChangeBuilder], T]) -> T:
-        """Build a change of what a lease holds and commit it; again, if that has changed."""
+        """Build a change of what a lease holds and commit it; retry if that has changed."""
         if not self._settler.is_known(lease_id):
             await self._look_up([lease_id])
         backoff = None
         while True:
-            plan, result = _plan(build) or await self._plan_again(build)
-            if isinstance(await self._submit(plan), Applied):
+            builder, result = _try_build(build) or await self._rebuild(build)
+            if isinstance(await self._submit(builder), Applied):
                 return result
             backoff = backoff or Backoff("the same partitions")
             await backoff.pause()
 
     def _submit(
         self,
-        plan: ChangeBuilder,
+        builder: ChangeBuilder,
         key: IdempotencyKey | None = None,
         based_on: tuple[EntryVersion, ...] = (),
     ) -> Awaitable[Outcome]:
-        return self._committer.submit(plan.submit(key, based_on), plan.settle)
+        return self._committer.submit(builder.submit(key, based_on), builder.settle)
 
-    async def _plan_again(self, build: Callable[[ChangeBuilder], T]) -> tuple[ChangeBuilder, T]:
-        """Another server may have granted or extended a lease that seems to be lost."""
+    async def _rebuild(self, build: Callable[[ChangeBuilder], T]) -> tuple[ChangeBuilder, T]:
+        """Build again after catching up: another server may have granted or extended the lease."""
         await self._peer_sync.complete()
-        plan = ChangeBuilder()
-        return plan, build(plan)
+        builder = ChangeBuilder()
+        return builder, build(builder)
 
     def _batches(self, operations: Sequence[Operation]) -> list[PushBatch]:
         batches: list[PushBatch] = []
@@ -267,20 +273,22 @@ class Transactor:
                     raise error.within("operations", index) from None
         return batches
 
-    def _settle(self, plan: ChangeBuilder, operations: Sequence[Operation]) -> Iterator[Settlement]:
+    def _settle(
+        self, builder: ChangeBuilder, operations: Sequence[Operation]
+    ) -> Iterator[Settlement]:
         for index, operation in enumerate(operations):
             if isinstance(operation, Ack):
                 lease_id = check_lease_id("lease_id", operation.lease_id)
                 try:
-                    settlement = self._settler.settle(plan, lease_id, operation.verdicts)
+                    settlement = self._settler.settle(builder, lease_id, operation.verdicts)
                 except Invalid as error:
                     raise error.within("operations", index) from None
                 yield settlement
             elif isinstance(operation, Extend):
                 lease_id = check_lease_id("lease_id", operation.lease_id)
-                self._settler.extend(plan, lease_id, operation.seconds)
+                self._settler.extend(builder, lease_id, operation.seconds)
             elif isinstance(operation, Keep):
-                plan.entries += operation.updates
+                builder.entries += operation.updates
 
     def _check_all(
         self,
@@ -309,17 +317,17 @@ class Transactor:
             raise Invalid(where, f"must be Push, Ack or Extend, not {type(operation).__name__}")
 
 
-def _plan(build: Callable[[ChangeBuilder], T]) -> tuple[ChangeBuilder, T] | None:
-    """What ``build`` makes of the current state; None if it misses a lease."""
-    plan = ChangeBuilder()
+def _try_build(build: Callable[[ChangeBuilder], T]) -> tuple[ChangeBuilder, T] | None:
+    """The change that ``build`` makes of the current state; None if a lease is missing."""
+    builder = ChangeBuilder()
     try:
-        return plan, build(plan)
+        return builder, build(builder)
     except LeaseLost:
         return None
 
 
 def _counted(batches: Sequence[PushBatch]) -> Iterator[tuple[PushBatch, int]]:
-    """Batches, each with how many messages those before it have for the same queue."""
+    """Batches, each with the number of messages that earlier ones have for the same queue."""
     before: dict[str, int] = {}
     for batch in batches:
         yield batch, before.get(batch.queue, 0)
@@ -340,7 +348,7 @@ def _answer(
 
 
 def _recall(batches: Sequence[PushBatch], outcome: Applied) -> Transaction:
-    """The answer of the first time, from what was recorded with it."""
+    """The answer of the first request, from what was recorded with it."""
     memo = msgspec.msgpack.decode(outcome.memo, type=_Memo) if outcome.memo else _Memo()
     for batch, ids in zip(batches, memo.ids, strict=False):
         batch.ids = ids
@@ -350,7 +358,7 @@ def _recall(batches: Sequence[PushBatch], outcome: Applied) -> Transaction:
 def key_of(
     name: str, operations: Sequence[Operation], required_leases: Sequence[str]
 ) -> IdempotencyKey:
-    """The key of a transaction, with a fingerprint of what it stands for."""
+    """The key of a transaction, with a fingerprint of its content."""
     check_transaction_id("idempotency_key", name)
     request = msgspec.msgpack.encode((operations, required_leases), enc_hook=str.__str__)
     return IdempotencyKey(name=name, fingerprint=fingerprint_of(request))

@@ -1,6 +1,6 @@
-"""How one queue moves: stage by stage, each step with the mark that says how far it is.
+"""Copies one queue, stage by stage. Each step is written with a mark of the progress.
 
-Until all of it is there the queue has a name that nobody uses and no labels, so that nobody finds
+Until the copy is complete the queue has a reserved name and no labels, so that clients cannot see
 half of it.
 """
 
@@ -24,19 +24,19 @@ HIDDEN = f"{RESERVED}transfer."
 SEGMENTS = 16
 """Segments in one step: about two megabytes, unless messages are large."""
 ROWS = 500
-LETTERS = 50
-"""Each has a payload of its own."""
+DEAD_LETTERS = 50
+"""Dead letters in one step: each has its own payload."""
 NO_LIMIT = 1 << 31
 
 T = TypeVar("T")
 After: TypeAlias = tuple[int, ...]
-Told: TypeAlias = Callable[[int], None]
+OnStep: TypeAlias = Callable[[int], None]
 """Called after each step with the number of messages in it."""
 Steps: TypeAlias = AsyncIterator[tuple[BulkLoad, After]]
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True):
-    """How far a queue is; ``fingerprint`` tells whether the source is as it was."""
+    """The progress of a queue; ``fingerprint`` shows whether the source has changed."""
 
     source: str
     fingerprint: bytes
@@ -58,7 +58,7 @@ def mark_entry(key: str, value: object) -> Entry:
 
 
 class Copy:
-    """A queue on its way, from where its mark says."""
+    """The copy of a queue, which continues where its mark says."""
 
     def __init__(
         self, source: Transferable, target: Transferable, queue: Queue, mark: Mark
@@ -76,7 +76,7 @@ class Copy:
         marks = self._marks(self.mark, *records)
         await self._target.load(BulkLoad(reserved=reserved, queues=[hidden], marks=marks))
 
-    async def run(self, told: Told) -> None:
+    async def run(self, on_step: OnStep) -> None:
         if self.mark.is_done:
             return
         for index, stage in enumerate(STAGES):
@@ -85,7 +85,7 @@ class Copy:
             after = self.mark.after if index == self.mark.stage else ()
             async for load, reached in stage(self, after):
                 await self._step(load, index, reached)
-                told(_count(load.segments))
+                on_step(_count(load.segments))
         await self._finish()
 
     async def _step(self, load: BulkLoad, stage: int, after: After) -> None:
@@ -114,30 +114,30 @@ class Copy:
     def _marks(self, mark: Mark, *records: Entry) -> list[Entry]:
         return [mark_entry(f"queue/{self.name}", mark), *records]
 
-    # The stages. Each yields what to write, and where it is then.
+    # The stages. Each yields what to write, and the progress after it.
 
     async def partitions(self, after: After) -> Steps:
-        found = await self._source.partitions(self._queue.number)
-        for page, done in _pages(map(self._shift.partition, found), after, ROWS):
+        partitions = await self._source.partitions(self._queue.number)
+        for page, done in _pages(map(self._shift.partition, partitions), after, ROWS):
             yield BulkLoad(partitions=page), done
 
     async def segments(self, after: After) -> Steps:
-        """As they lie in the journal, whose lanes and positions stay."""
-        begin, reached = after or (0, 0)
+        """In journal order; lanes and positions do not change."""
+        first_lane, reached = after or (0, 0)
         for lane in sorted(await self._source.heads(self._queue.number)):
-            position = reached if lane == begin else 0
-            while lane >= begin:
-                found = await self._source.read_journal(
+            position = reached if lane == first_lane else 0
+            while lane >= first_lane:
+                segments = await self._source.read_journal(
                     self._queue.number, lane, position, limit=SEGMENTS
                 )
-                if not found:
+                if not segments:
                     break
-                position = found[-1].position + len(found[-1].columns)
-                moved = list(map(self._shift.segment, found))
+                position = segments[-1].position + len(segments[-1].columns)
+                moved = list(map(self._shift.segment, segments))
                 yield BulkLoad(segments=moved, ids=await self._ids(moved)), (lane, position)
 
     async def _ids(self, moved: Iterable[Segment]) -> list[StoredId]:
-        """Ids that name these messages; one that was sent back names its new message only."""
+        """The transaction ids of messages; the id of a replayed message belongs to its replay."""
         ids: list[StoredId] = []
         for segment in moved:
             chosen = [
@@ -147,17 +147,17 @@ class Copy:
             ]
             if chosen:
                 number = segment.partition - self._shift.by
-                known = await self._source.locate(number, [text for text, _ in chosen])
+                offsets = await self._source.locate(number, [text for text, _ in chosen])
                 ids += [
                     StoredId(segment.partition, text, offset)
-                    for (text, offset), at in zip(chosen, known, strict=True)
+                    for (text, offset), at in zip(chosen, offsets, strict=True)
                     if at == offset
                 ]
         return ids
 
     async def groups(self, after: After) -> Steps:
-        found = await self._source.subscriptions(self._queue.number)
-        groups = {each.group: self._shift.subscription(each) for each in found}
+        subscriptions = await self._source.subscriptions(self._queue.number)
+        groups = {each.group: self._shift.subscription(each) for each in subscriptions}
         if not after:
             yield BulkLoad(subscriptions=list(groups.values())), (0,)
         consumers = (
@@ -171,22 +171,22 @@ class Copy:
     async def dead_letters(self, after: After) -> Steps:
         before = after[0] if after else None
         which = DeadLetterFilter(queue=self._queue.number)
-        while found := await self._source.dead_letters(which, before=before, limit=LETTERS):
-            before = found[-1].number
-            yield BulkLoad(dead_letters=list(map(self._shift.dead_letter, found))), (before,)
+        while page := await self._source.dead_letters(which, before=before, limit=DEAD_LETTERS):
+            before = page[-1].number
+            yield BulkLoad(dead_letters=list(map(self._shift.dead_letter, page))), (before,)
 
     async def events(self, after: After) -> Steps:
         partition, offset, number = after or (0, 0, 0)
-        place = partition, offset, number
-        while found := await self._source.all_events(self._queue.number, after=place, limit=ROWS):
-            last = found[-1]
-            place = last.partition, last.offset, last.number
-            yield BulkLoad(events=list(map(self._shift.event, found))), place
+        last = partition, offset, number
+        while page := await self._source.all_events(self._queue.number, after=last, limit=ROWS):
+            last = page[-1].partition, page[-1].offset, page[-1].number
+            yield BulkLoad(events=list(map(self._shift.event, page))), last
 
     async def removals(self, after: After) -> Steps:
-        found = await self._source.removals(self._queue.number, limit=NO_LIMIT)
-        # Each took a number in the source, so these are among those that are reserved.
-        lines = map(LoadedRemoval, count(self._shift.by + 1), map(self._shift.removal, found[::-1]))
+        removals = await self._source.removals(self._queue.number, limit=NO_LIMIT)
+        # Each took a number in the source, so these numbers are reserved.
+        numbers = count(self._shift.by + 1)
+        lines = map(LoadedRemoval, numbers, map(self._shift.removal, removals[::-1]))
         for page, done in _pages(lines, after, ROWS):
             yield BulkLoad(removals=page), done
 
@@ -203,7 +203,7 @@ DONE = len(STAGES)
 
 
 def _pages(rows: Iterable[T], after: After, size: int) -> Iterator[tuple[list[T], After]]:
-    """Rows by the page, behind so many that are there already; each with how many are then."""
+    """The rows after those that were copied before, in pages, each with the new progress."""
     done = after[0] if after else 0
     left = islice(rows, done, None)
     while page := list(islice(left, size)):

@@ -1,6 +1,6 @@
-"""The nouns under other numbers: all numbers of a queue that moves grow by the same amount.
+"""Renumbers records: all numbers of a copied queue grow by the same amount.
 
-So their order stays, and a target in which nothing has a number yet takes them as they are.
+So their order does not change, and an empty target takes them as they are.
 """
 
 from collections.abc import Callable
@@ -62,7 +62,7 @@ class Shift:
 
 
 Numbers = Callable[[int], int]
-"""From the number of a partition to the one that it has got."""
+"""From the number of a partition to its number in the target."""
 
 
 def shift_entry(entry: Entry, numbers: Numbers) -> Entry:

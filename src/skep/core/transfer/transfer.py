@@ -1,7 +1,7 @@
-"""Moving queues from one store to another, while no server runs on either.
+"""Copies queues from one store to another, while no server runs on either.
 
-It copies: the source stays as it is. Each step is written together with a mark of how far it is, so
-one that was interrupted goes on there when it is begun again.
+The source does not change. Each step is written together with a mark of the progress, so an
+interrupted transfer continues there when it is started again.
 """
 
 import hashlib
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from skep.core.transfer.queue_copy import HIDDEN, SPACE, Copy, Mark, Told, mark_entry
+from skep.core.transfer.queue_copy import HIDDEN, SPACE, Copy, Mark, OnStep, mark_entry
 from skep.core.transfer.renumber import Numbers, shift_entry, shift_outcome
 from skep.errors import Conflict, Invalid, QueueNotFound
 from skep.model.dead_letter import DeadLetterFilter
@@ -21,7 +21,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class TransferResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in the target now; ``ids_kept`` says whether message ids are what they were."""
+    """What the target has now; ``ids_kept`` says whether message ids are unchanged."""
 
     queues: int
     messages: int
@@ -30,14 +30,14 @@ class TransferResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reserved(msgspec.Struct, frozen=True, array_like=True):
-    """Which numbers of the target belong to a source: its own up to ``last``, and ``shift``."""
+    """The numbers of the target that belong to a source: up to ``last``, plus ``shift``."""
 
     shift: int
     last: int
 
 
 class Transfer:
-    """Made by ``prepare``, which looks at both stores and writes nothing."""
+    """A transfer of queues, made by ``prepare``, which reads both stores and writes nothing."""
 
     def __init__(
         self, source: Transferable, target: Transferable, copies: Sequence[Copy], *, whole: bool
@@ -47,14 +47,14 @@ class Transfer:
         self._copies = copies
         self._whole = whole
         self.messages = 0
-        """How many there are still to move."""
+        """How many are left to copy."""
 
-    async def run(self, told: Told) -> TransferResult:
+    async def run(self, on_step: OnStep) -> TransferResult:
         await self._begin()
         for copy in self._copies:
-            await copy.run(told)
+            await copy.run(on_step)
         if self._whole:
-            await self._move_the_rest()
+            await self._copy_rest()
         marks = [copy.mark for copy in self._copies]
         return TransferResult(
             queues=len(marks),
@@ -70,13 +70,13 @@ class Transfer:
                 self.messages += _size(kept) - copy.mark.messages
 
     async def _begin(self) -> None:
-        """Make room for what is new, all of it at once: then no server can take its numbers."""
+        """Reserve the numbers of new queues before anything is copied."""
         new = [copy for copy in self._copies if copy.is_new]
         leftovers = {HIDDEN + copy.name for copy in new}
         for queue in await self._target.queues():
             if queue.name in leftovers:
                 await self._target.delete_queue(queue.number)
-        # Its numbers are used again, so nothing of it may be left.
+        # Its numbers are used again, so nothing of it may remain.
         while await self._target.purge():
             pass
         last = await self._source.last_number()
@@ -85,71 +85,71 @@ class Transfer:
             record = mark_entry(f"source/{copy.mark.source}", reserved)
             await copy.begin(reserved.shift + reserved.last, record)
 
-    async def _move_the_rest(self) -> None:
-        """Move what belongs to no queue, once: what was taken away since must not come back."""
+    async def _copy_rest(self) -> None:
+        """Copy what belongs to no queue, once: what was deleted since must not come back."""
         digest = hashlib.blake2b(digest_size=16)
         for copy in self._copies:
             digest.update(copy.mark.fingerprint)
         done = mark_entry(f"rest/{(await self._source.stats()).id}", digest.digest())
-        found = await self._target.find_entries(SPACE, [done.key])
-        if not found or found[0].value != done.value:
+        marks = await self._target.find_entries(SPACE, [done.key])
+        if not marks or marks[0].value != done.value:
             numbers = await self._numbers()
-            await self._move_entries(numbers)
-            await self._move_outcomes(numbers)
+            await self._copy_entries(numbers)
+            await self._copy_outcomes(numbers)
             await self._target.load(BulkLoad(marks=[done]))
 
     async def _numbers(self) -> Numbers:
         shifts: dict[int, int] = {}
         for copy in self._copies:
-            found = await self._source.partitions(copy.mark.queue - copy.mark.shift)
-            shifts |= dict.fromkeys((each.number for each in found), copy.mark.shift)
+            partitions = await self._source.partitions(copy.mark.queue - copy.mark.shift)
+            shifts |= dict.fromkeys((each.number for each in partitions), copy.mark.shift)
         return lambda partition: partition + shifts.get(partition, 0)
 
-    async def _move_entries(self, numbers: Numbers) -> None:
-        place = "", ""
-        while found := await self._source.all_entries(after=place, limit=_PAGE):
-            place = found[-1].space, found[-1].key
-            moved = [shift_entry(each, numbers) for each in found if each.space != SPACE]
+    async def _copy_entries(self, numbers: Numbers) -> None:
+        last = "", ""
+        while page := await self._source.all_entries(after=last, limit=_PAGE):
+            last = page[-1].space, page[-1].key
+            moved = [shift_entry(each, numbers) for each in page if each.space != SPACE]
             await self._target.load(BulkLoad(entries=moved))
 
-    async def _move_outcomes(self, numbers: Numbers) -> None:
+    async def _copy_outcomes(self, numbers: Numbers) -> None:
         name = ""
-        while found := await self._source.all_outcomes(after=name, limit=_PAGE):
-            name = found[-1].name
-            moved = [shift_outcome(each, numbers) for each in found]
+        while page := await self._source.all_outcomes(after=name, limit=_PAGE):
+            name = page[-1].name
+            moved = [shift_outcome(each, numbers) for each in page]
             await self._target.load(BulkLoad(outcomes=moved))
 
 
 async def prepare(
     source: Transferable, target: Transferable, names: Sequence[str] = ()
 ) -> Transfer:
-    """Look what is to be done for these queues, or for all.
+    """The transfer of these queues, or of all.
 
-    Raises ``Conflict`` if a server runs on one of the stores, or if the target holds a queue of
-    the same name that is not from this source, or from before the source was used again.
+    Raises ``Conflict`` if a server runs on one of the stores, or if the target has a queue of
+    the same name that is not from this source, or was copied before the source changed.
     """
-    await _check_alone(source, target)
+    await _check_no_servers(source, target)
     store = (await source.stats()).id
-    known = {queue.name: queue for queue in await target.queues()}
-    looked: list[tuple[Queue, bytes, Mark | None]] = []
+    existing = {queue.name: queue for queue in await target.queues()}
+    checked: list[tuple[Queue, bytes, Mark | None]] = []
     for queue in await _chosen(source, names):
         fingerprint = await _fingerprint(source, queue)
         mark = await _find_mark(target, queue.name)
         if mark and (mark.source, mark.fingerprint) != (store, fingerprint):
             mark = None
-        looked.append((queue, fingerprint, _check(queue.name, mark, known)))
-    new = [queue for queue, _, mark in looked if mark is None]
+        checked.append((queue, fingerprint, _check(queue.name, mark, existing)))
+    new = [queue for queue, _, mark in checked if mark is None]
     shift = await _choose_shift(source, target, new, store)
     copies = [
-        Copy(source, target, queue, mark or Mark(store, print_, shift, queue.number + shift))
-        for queue, print_, mark in looked
+        Copy(source, target, queue, mark or Mark(store, fingerprint, shift, queue.number + shift))
+        for queue, fingerprint, mark in checked
     ]
     transfer = Transfer(source, target, copies, whole=not names)
     await transfer.count()
     return transfer
 
 
-async def _check_alone(source: Transferable, target: Transferable) -> None:
+async def _check_no_servers(source: Transferable, target: Transferable) -> None:
     if (await source.stats()).id == (await target.stats()).id:
         raise Invalid("target", "is the source, or a copy of it")
     for name, store in ("source", source), ("target", target):
@@ -161,30 +161,30 @@ async def _check_alone(source: Transferable, target: Transferable) -> None:
 
 
 async def _chosen(source: Transferable, names: Sequence[str]) -> list[Queue]:
-    found = {
+    queues = {
         queue.name: queue for queue in await source.queues() if not queue.name.startswith(HIDDEN)
     }
     for name in names:
-        if name not in found:
+        if name not in queues:
             raise QueueNotFound(name)
-    return [found[name] for name in dict.fromkeys(names or found)]
+    return [queues[name] for name in dict.fromkeys(names or queues)]
 
 
-def _check(name: str, mark: Mark | None, known: dict[str, Queue]) -> Mark | None:
-    """The mark from which a queue goes on; None if it begins anew."""
-    there = known.get(name)
-    if there:
-        if mark and mark.is_done and there.number == mark.queue:
+def _check(name: str, mark: Mark | None, existing: dict[str, Queue]) -> Mark | None:
+    """The mark from which a queue continues; None if it is copied from the start."""
+    queue = existing.get(name)
+    if queue:
+        if mark and mark.is_done and queue.number == mark.queue:
             return mark
-        raise Conflict(f"the target already holds a queue {name!r}; nothing was moved")
-    hidden = known.get(HIDDEN + name)
+        raise Conflict(f"the target already has a queue {name!r}; nothing was copied")
+    hidden = existing.get(HIDDEN + name)
     return mark if mark and hidden and hidden.number == mark.queue else None
 
 
 async def _choose_shift(
     source: Transferable, target: Transferable, new: Sequence[Queue], store: str
 ) -> int:
-    """By how much the numbers of new queues grow, so that none is given twice."""
+    """By how much the numbers of new queues grow, so that none is used twice."""
     if not new:
         return 0
     leftovers = {HIDDEN + queue.name for queue in new}
@@ -200,24 +200,24 @@ async def _choose_shift(
 
 async def _numbers(store: Transferable, queues: Iterable[Queue]) -> set[int]:
     """The numbers of queues and of their partitions."""
-    found = {queue.number for queue in queues}
-    for number in list(found):
-        found.update(each.number for each in await store.partitions(number))
-    return found
+    numbers = {queue.number for queue in queues}
+    for number in list(numbers):
+        numbers.update(each.number for each in await store.partitions(number))
+    return numbers
 
 
 async def _find_mark(target: Transferable, name: str) -> Mark | None:
-    found = await target.find_entries(SPACE, [f"queue/{name}"])
-    return msgspec.msgpack.decode(found[0].value, type=Mark) if found else None
+    entries = await target.find_entries(SPACE, [f"queue/{name}"])
+    return msgspec.msgpack.decode(entries[0].value, type=Mark) if entries else None
 
 
 async def _find_reserved(target: Transferable, store: str) -> Reserved | None:
-    found = await target.find_entries(SPACE, [f"source/{store}"])
-    return msgspec.msgpack.decode(found[0].value, type=Reserved) if found else None
+    entries = await target.find_entries(SPACE, [f"source/{store}"])
+    return msgspec.msgpack.decode(entries[0].value, type=Reserved) if entries else None
 
 
 async def _fingerprint(source: Transferable, queue: Queue) -> bytes:
-    """The same as long as nobody pushes, pops, acknowledges or configures."""
+    """A digest of a queue that changes with every push, pop, ack and configuration."""
     digest = hashlib.blake2b(_encode(queue), digest_size=16)
     dead_letters = await source.count_dead_letters(DeadLetterFilter(queue=queue.number))
     digest.update(_encode((sorted((await source.heads(queue.number)).items()), dead_letters)))

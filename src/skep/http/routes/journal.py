@@ -64,7 +64,9 @@ async def read(request: HttpRequest) -> HttpResponse:
     check_count("batchRows", body.batch_rows, least=1, most=MAX_BATCH_ROWS)
     if not body.columns or len(set(body.columns)) != len(body.columns):
         raise Invalid("columns", "must name at least one column, and none twice")
-    selected = PartitionFilter(partitions=body.partitions, prefix=body.prefix or "", share=body.share)
+    selected = PartitionFilter(
+        partitions=body.partitions, prefix=body.prefix or "", share=body.share
+    )
     steps = await request.broker.journal.read(
         body.queue, body.number, body.ranges, selected, in_order=body.in_order
     )

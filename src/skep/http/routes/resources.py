@@ -153,17 +153,17 @@ async def partitions(request: HttpRequest) -> HttpResponse:
 async def depth(request: HttpRequest) -> HttpResponse:
     """The backlog of a group in a queue."""
     name, query = request.params["queue"], request.query
-    depth_of_group = await request.broker.insight.groups.backlog(name, query.group, limit=query.limit)
+    backlog = await request.broker.insight.groups.backlog(name, query.group, limit=query.limit)
     return HttpResponse(
         DepthResponse(
             queue=name,
             group=query.group,
-            pending=depth_of_group.backlog,
-            partitions_pending=depth_of_group.partitions_with_backlog,
-            effective_pending=depth_of_group.backlog,
+            pending=backlog.backlog,
+            partitions_pending=backlog.partitions_with_backlog,
+            effective_pending=backlog.backlog,
             partitions=[
-                PartitionDepth(partition=partition, pending=backlog)
-                for partition, backlog in depth_of_group.partitions
+                PartitionDepth(partition=partition, pending=pending)
+                for partition, pending in backlog.partitions
             ],
         )
     )

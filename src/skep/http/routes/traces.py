@@ -97,7 +97,9 @@ async def by_trace_id(request: HttpRequest) -> HttpResponse:
     """The messages with a trace id, in all queues that the caller may see."""
     trace_id = _trace_id(request.params["traceId"])
     sees = request.principal.sees if request.principal.restricted else None
-    messages = await request.broker.traces.messages(trace_id, visible=sees, limit=request.query.limit)
+    messages = await request.broker.traces.messages(
+        trace_id, visible=sees, limit=request.query.limit
+    )
     views = [await request.broker.insight.messages.get(message.id) for message in messages]
     return HttpResponse(
         TracedMessages(trace_id=trace_id, messages=[to_message(view) for view in views])
