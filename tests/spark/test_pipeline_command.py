@@ -118,7 +118,7 @@ def test_what_spark_says_about_a_statement_is_said_in_a_line(
         (("replay", "--archive", "a", "--queue", "q"), "--archive or --queue"),
         (("transform", "--queue", "q", "--to", "a"), "--sql or --function"),
         (("transform", "--queue", "q", "--sql", "SELECT 1"), "--to-queue or --to"),
-        (("archive", "--to", "a", "--follow", "--every", "soon"), "must be a time such as 10s"),
+        (("archive", "--to", "a", "--follow", "--every", "soon"), "must be a duration such as 10s"),
         (("traces", "--to", "s3://a/b"), "--report must be given"),
     ],
 )
@@ -162,7 +162,7 @@ def test_a_run_is_begun_once_at_a_time_and_goes_on_with_what_it_has(tmp_path: Pa
     same: dict[str, Any] = {"pipeline": "archive", "url": "http://s", "queues": ("q",)}
     first = records.begin("archive-1", target="a", **same)
     records.tell(first, 10)
-    with pytest.raises(Conflict, match="is running already"):
+    with pytest.raises(Conflict, match="is already running"):
         records.begin("archive-1", target="a", **same)
     records.end(first, "done")
 

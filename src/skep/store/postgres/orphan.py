@@ -53,9 +53,9 @@ async def check_ownerless(connection: asyncpg.Connection) -> None:
     if await _is_too_much(connection, sum(each.segments for each in found)):
         raise Corrupted(
             f"{_words(found)}. Nothing was changed. A restore was probably partial: restore all of "
-            "the schema queen, or discard them for good with skep ownerless discard"
+            "the schema queen, or discard them for good with skep orphan discard"
         )
-    _log.warning("%s; they stay until you call skep ownerless discard", _words(found))
+    _log.warning("%s; they stay until you call skep orphan discard", _words(found))
 
 
 async def _is_too_much(connection: asyncpg.Connection, segments: int) -> bool:
