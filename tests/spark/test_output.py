@@ -392,5 +392,5 @@ def test_a_transformation_goes_on_through_another_url_and_not_without_its_checkp
 
     assert again["read"] == 1
     assert "has read 4 messages" in said
-    assert "with a new --checkpoint it is another run" in said
+    assert "with a new --checkpoint it is a new run" in said
     assert scene.kept("copy") == "abcd"
