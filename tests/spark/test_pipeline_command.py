@@ -162,7 +162,7 @@ def test_a_run_is_begun_once_at_a_time_and_goes_on_with_what_it_has(tmp_path: Pa
     same: dict[str, Any] = {"pipeline": "archive", "url": "http://s", "queues": ("q",)}
     first = records.begin("archive-1", target="a", **same)
     records.tell(first, 10)
-    with pytest.raises(Conflict, match="is already running"):
+    with pytest.raises(Conflict, match="is running already"):
         records.begin("archive-1", target="a", **same)
     records.end(first, "done")
 
