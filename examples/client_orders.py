@@ -1,8 +1,8 @@
 """A shop and its billing, over HTTP.
 
-The shop pushes orders one by one; the producer sends them together, and keeps the order of each
-customer. Two customers at a time are billed, and an order that nobody can bill becomes a dead
-letter instead of standing in the way.
+The shop pushes orders one by one; the producer sends them in batches, in order for each customer.
+The worker bills two customers at a time, and an order that cannot be billed becomes a dead letter
+instead of blocking the others.
 
     python examples/client_orders.py http://127.0.0.1:6632
 """
@@ -21,7 +21,7 @@ async def sell(client: AsyncClient) -> None:
         for number in range(ORDERS):
             order = {"number": number, "total": 10 * number}
             await producer.push("shop.orders", Draft.json(order, CUSTOMERS[number % 3]))
-    print(f"  {ORDERS} orders are stored")
+    print(f"  {ORDERS} orders stored")
 
 
 async def bill(client: AsyncClient) -> dict[str, list[int]]:
@@ -39,7 +39,7 @@ async def bill(client: AsyncClient) -> dict[str, list[int]]:
             worker.stop()
         order = message.json()
         if order["number"] == 7:
-            raise ValueError("there is no such account")
+            raise ValueError("no such account")
         billed.setdefault(message.partition, []).append(order["number"])
 
     await worker.run()

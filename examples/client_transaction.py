@@ -1,9 +1,9 @@
-"""Read from one queue and write to another: together, and once.
+"""Read from one queue and write to another, atomically and once.
 
-Each order is acknowledged in the same transaction that pushes its invoice, so there is never an
-order without its invoice nor an invoice without its order. The answer may be lost on the way: the
-idempotency key makes it safe to ask again, which the client does by itself, and so does the next
-run of this program.
+Each order is acknowledged in the transaction that pushes its invoice, so there is never an
+acknowledged order without an invoice nor an invoice without its order. If a response is lost, the
+idempotency key makes a retry safe: the client retries by itself, and so does the next run of this
+program.
 
     python examples/client_transaction.py http://127.0.0.1:6632
 """
@@ -20,12 +20,12 @@ def invoice_all(client: Client) -> None:
             Draft.json({"invoice": order.json()["total"]}, order.partition, str(order.id))
             for order in delivery.messages
         ]
-        work = (Ack(delivery.lease_id), Push("shop.invoices", invoices))
-        done = client.transact(work, idempotency_key=delivery.lease_id)
-        (receipts,) = done.receipts
-        print(f"  {len(receipts)} orders have their invoices")
-        again = client.transact(work, idempotency_key=delivery.lease_id)
-        print(f"  asked again, nothing is done a second time: {again.repeated}")
+        operations = (Ack(delivery.lease_id), Push("shop.invoices", invoices))
+        result = client.transact(operations, idempotency_key=delivery.lease_id)
+        (receipts,) = result.receipts
+        print(f"  {len(receipts)} invoices pushed")
+        repeated = client.transact(operations, idempotency_key=delivery.lease_id)
+        print(f"  sent again, nothing was done a second time: {repeated.repeated}")
 
 
 def main(url: str) -> None:

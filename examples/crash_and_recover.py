@@ -1,8 +1,8 @@
 """Push, pop, crash, recover.
 
-A process pushes orders and is killed with SIGKILL in the middle of its work. The next one opens
-the same directory and finds every message whose push was answered, and the order that was
-leased but never acknowledged comes again.
+A process pushes orders and is killed with SIGKILL while it works. The next one opens the same
+directory: every message whose push returned is there, and the order that was leased but never
+acknowledged is redelivered.
 """
 
 import asyncio

@@ -20,9 +20,9 @@ def name(shell: Shell) -> str:
 
 
 def test_the_last_version_is_shown(shell: Shell, name: str) -> None:
-    assert shell.run("application", "show", name).stdout == "version 7 committed\n"
+    assert shell.run("application", "show", name).stdout == "last committed version: 7\n"
     assert shell.json("application", "show", name) == {"app": name, "version": 7}
-    assert shell.run("application", "show", "nobody").stdout == "no version committed\n"
+    assert shell.run("application", "show", "nobody").stdout == "last committed version: none\n"
 
 
 def test_an_application_starts_over_after_somebody_has_said_so(shell: Shell, name: str) -> None:
@@ -31,8 +31,8 @@ def test_an_application_starts_over_after_somebody_has_said_so(shell: Shell, nam
 
     done = shell.run("application", "reset", name, "--yes").stdout
 
-    assert "nothing was done" in refused
-    assert done == "version 7 and all before are forgotten\n"
+    assert "nothing was changed" in refused
+    assert done == f"reset {name}, last committed version: 7\n"
     assert shell.json("application", "show", name)["version"] is None
 
 

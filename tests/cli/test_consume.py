@@ -51,7 +51,7 @@ def test_what_is_acknowledged_at_once_has_no_lease(shell: Shell, filled: str) ->
 
 
 def test_a_pop_that_finds_nothing_is_4(shell: Shell, queue: str) -> None:
-    assert "nothing" in shell.said("pop", queue, expect=4)
+    assert "no message" in shell.said("pop", queue, expect=4)
 
 
 def test_what_could_move_the_cursor_is_shown_as_an_escape(shell: Shell, queue: str) -> None:
@@ -82,7 +82,7 @@ def test_a_failed_lease_is_retried_later(shell: Shell, filled: str) -> None:
 def test_a_lease_that_is_given_back_comes_again_at_once(shell: Shell, filled: str) -> None:
     said = shell.run("ack", pop(shell, filled), "--retry").stdout
 
-    assert said == "given back\n"
+    assert said == "released\n"
     assert pop(shell, filled)
 
 

@@ -82,4 +82,4 @@ def test_that_there_are_more_is_said(shell: Shell, dead: str) -> None:
 
     shown = shell.run("dead-letter", "list", dead, "--count", "1")
 
-    assert shown.stderr == "2 in all; --count shows more\n"
+    assert shown.stderr == "showing 1 of 2; --count shows more\n"

@@ -16,7 +16,7 @@ def prefix() -> str:
 
 def test_the_shop_is_what_its_seed_says_and_opened_once(shell: Shell, prefix: str) -> None:
     command = ("demo", "--orders", "250", "--seed", "3", "--prefix", prefix)
-    fates = Counter(order.fate for order in orders_of(3, 250))
+    fates = Counter(order.outcome for order in orders_of(3, 250))
 
     first = shell.json(*command)
     again = shell.json(*command)

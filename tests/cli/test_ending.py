@@ -31,7 +31,7 @@ def _listen(door: socket.socket) -> None:
 def test_an_answer_that_is_lost_is_5(mute: Shell) -> None:
     said = mute.said("queue", "delete", "orders", "--yes", expect=5)
 
-    assert "look before you repeat it" in said
+    assert "check whether it was applied before retrying" in said
 
 
 def test_the_version_is_told() -> None:

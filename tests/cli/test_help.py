@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from skep.cli.root import Tree
+from skep.cli.root import RootGroup
 from tests.support.cli_shell import Shell
 
 
@@ -15,15 +15,15 @@ def local() -> Shell:
     return Shell("http://127.0.0.1:1")
 
 
-@pytest.mark.parametrize("name", Tree.later)
+@pytest.mark.parametrize("name", RootGroup.lazy_commands)
 def test_the_list_says_of_a_command_what_the_command_says_of_itself(name: str) -> None:
-    command = Tree.later[name].load(name)
+    command = RootGroup.lazy_commands[name].load(name)
 
     assert command.name == name
-    assert " ".join(command.help.split("\n\n")[0].split()) == Tree.later[name].help
+    assert " ".join(command.help.split("\n\n")[0].split()) == RootGroup.lazy_commands[name].help
 
 
-@pytest.mark.parametrize("name", Tree.later)
+@pytest.mark.parametrize("name", RootGroup.lazy_commands)
 def test_every_command_is_in_the_list(local: Shell, name: str) -> None:
     assert f"  {name} " in local.run("--help").stdout
 

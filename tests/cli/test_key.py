@@ -68,7 +68,7 @@ def test_a_key_that_replaces_another_is_the_same_principal(local: Shell, file: s
 
     assert [each["id"] for each in listed] == [each["id"] for each in (first, second, third)]
     assert {each["principal"] for each in listed} == {first["id"]}
-    assert "no key 'other'" in local.said(*create, "--replaces", "other", expect=4)
+    assert "API key 'other' does not exist" in local.said(*create, "--replaces", "other", expect=4)
 
 
 def test_a_key_that_is_revoked_is_gone(local: Shell, file: str) -> None:

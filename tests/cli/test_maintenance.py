@@ -14,15 +14,15 @@ def alone() -> Iterator[Shell]:
         yield Shell(server.url)
 
 
-def test_pushes_are_laid_aside_and_delivered(alone: Shell) -> None:
+def test_pushes_are_buffered_and_delivered(alone: Shell) -> None:
     begun = alone.json("maintenance", "push", "on")
     pushed = alone.json("push", "orders", "1")
     shown = alone.run("maintenance", "show").stdout
     alone.run("maintenance", "push", "off")
 
-    assert begun == {"pushing": True, "popping": False, "aside": 0}
-    assert pushed["laidAside"] == 1
-    assert shown == "pushes are laid aside, pops are served, messages that lie aside: 1\n"
+    assert begun == {"pushing": True, "popping": False, "buffered": 0}
+    assert pushed["buffered"] == 1
+    assert shown == "pushes: buffered, pops: served, buffered messages: 1\n"
     assert alone.json("pop", "orders", "--wait", "30")["messages"][0]["payload"] == 1
 
 

@@ -25,7 +25,7 @@ def test_up_applies_what_is_pending_and_says_so_when_there_is_nothing(
     second = local.run("migrate", "up", "--store", store).stdout
 
     assert first.splitlines() == [f"applied {m.number:04} {m.name}" for m in MIGRATIONS]
-    assert second == "nothing is pending\n"
+    assert second == "no pending migrations\n"
 
 
 def test_status_says_what_was_applied(local: Shell, store: str) -> None:

@@ -26,7 +26,7 @@ def test_the_same_transaction_id_again_is_a_duplicate(shell: Shell, queue: str) 
 
     counts = shell.json("push", queue, "1", "--transaction-id", "o-1")
 
-    assert counts == {"stored": 0, "duplicates": 1, "laidAside": 0}
+    assert counts == {"stored": 0, "duplicates": 1, "buffered": 0}
 
 
 def test_a_message_can_belong_to_a_trace(shell: Shell, queue: str) -> None:

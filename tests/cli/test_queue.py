@@ -92,7 +92,10 @@ def test_what_left_a_queue_is_shown(shell: Shell, queue: str) -> None:
 
     (removal,) = shell.json("queue", "removals", queue)
 
-    assert (before.stdout, before.stderr) == ("", f"nothing has left '{queue}'\n")
+    assert (before.stdout, before.stderr) == (
+        "",
+        f"no messages were deleted from queue '{queue}'\n",
+    )
     assert (removal["partition"], removal["kind"]) == ("alice", "cleared")
     assert "alice" in shell.run("queue", "removals", queue).stdout
 

@@ -111,7 +111,7 @@ assert resource.getrlimit(resource.RLIMIT_NOFILE) == ({most}, {most})
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
 
-    assert ("limit of open files is 15999" in done.stderr) == is_warned
+    assert ("limit=15999" in done.stderr) == is_warned
 
 
 def test_a_setting_that_is_misspelt_stops_it() -> None:

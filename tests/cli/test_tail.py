@@ -59,7 +59,7 @@ def test_that_there_is_nothing_is_said_beside_the_output(shell: Shell, queue: st
 
     shown = shell.run("tail", queue)
 
-    assert (shown.stdout, shown.stderr) == ("", f"there is nothing in '{queue}'\n")
+    assert (shown.stdout, shown.stderr) == ("", f"no messages in queue '{queue}'\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -38,7 +38,7 @@ def test_queues_go_to_postgresql_and_consumers_go_on_there(
 ) -> None:
     said = local.run("transfer", data, database).stdout
 
-    assert "2 queues with 3 messages and 0 dead letters; message ids are as they were" in said
+    assert "2 queues with 3 messages and 0 dead letters; message ids are unchanged" in said
     assert "start the servers on the target" in said
     with ServerProcess(database) as server:
         (message,) = Shell(server.url).json("pop", "orders")["messages"]

@@ -1,5 +1,7 @@
 """When a request is sent again."""
 
+import logging
+
 import httpx
 import pytest
 
@@ -17,6 +19,7 @@ from skep.errors import (
     Unavailable,
 )
 from tests.support.broker_builders import drafts
+from tests.support.faulty_transport import Fault, Weather
 
 LOST = RequestFailure(OutcomeUnknown("lost"))
 REFUSED = RequestFailure(Unavailable("nobody listens"))
@@ -160,3 +163,17 @@ async def test_a_token_is_sent_as_a_bearer_token() -> None:
 
     async with AsyncClient(token="secret", transport=httpx.MockTransport(look)) as client:
         assert await client.pop("orders") is None
+
+
+async def test_a_retry_is_logged(
+    client: AsyncClient, weather: Weather, caplog: pytest.LogCaptureFixture
+) -> None:
+    weather.coming.append(Fault.REFUSED)
+
+    with caplog.at_level(logging.INFO, "skep.client"):
+        await client.push("orders", drafts(1))
+
+    (record,) = (record for record in caplog.records if record.name == "skep.client")
+    assert record.message.startswith(
+        "request failed, retrying: method=POST path=/api/v1/push delay=0.0s error=the server"
+    )

@@ -53,7 +53,7 @@ async def test_a_server_does_not_start_on_a_partial_restore_and_deletes_nothing(
 
     assert "1 segments with 1 messages" in str(refused.value)
     assert f"1 queues that do not exist (numbers {number})" in str(refused.value)
-    assert "skep ownerless discard" in str(refused.value)
+    assert "skep orphan discard" in str(refused.value)
     assert await sql.fetchrow(ROWS) == before
 
 

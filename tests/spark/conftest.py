@@ -109,7 +109,7 @@ class Market:
         return [word for queue in self.queues for word in ("--queue", queue)]
 
     def of(self, *fates: str) -> list[Order]:
-        return [order for order in self.orders if order.fate in fates]
+        return [order for order in self.orders if order.outcome in fates]
 
 
 def open_market(client: Client, shell: Shell, orders: int) -> Market:

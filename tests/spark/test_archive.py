@@ -134,7 +134,7 @@ def test_an_archive_is_replayed_into_another_queue_once(
 
     assert [(row["queue"], row["messages"]) for row in counted] == [(source, 300)]
     assert sent["sent"] == 300
-    assert "300 messages were sent before; under another --name" in again.stdout
+    assert "300 messages were replayed before; use another --name" in again.stdout
     assert content(client, queue) == content(client, source)
 
 

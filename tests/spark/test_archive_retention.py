@@ -163,7 +163,7 @@ def test_a_queue_that_removes_by_age_alone_is_refused(scene: Scene, shell: Shell
 
     said = shell.said(*ARCHIVE, "--to", to, expect=1)
 
-    assert "queue 'orders' removes messages after 60 s, archived or not" in said
+    assert "queue 'orders' deletes messages after 60 s, archived or not" in said
     assert not scene.client.queues.get("kept").options.retention_enabled
     assert shell.json("pipeline", "status") == []
 

@@ -211,7 +211,7 @@ def test_an_archive_is_not_run_twice_at_once(scene: Scene, shell: Shell, to: str
     elsewhere = shell.said(*ARCHIVE, "--to", to, expect=1)
 
     assert f"another process holds {to}/_skep/lock" in here
-    assert "is running already, on mill-7" in elsewhere
+    assert "is already running on mill-7" in elsewhere
 
 
 def test_a_directory_that_cannot_be_written_is_refused(
@@ -369,8 +369,8 @@ def test_what_was_replayed_is_not_replayed_through_another_url_or_by_another_use
         again = shell.run(*command, "--url", url)
     theirs = Shell(scene.url, XDG_DATA_HOME=str(tmp_path / "somebody")).run(*command)
 
-    assert "3 messages were sent before" in again.stdout
-    assert "3 messages were sent before" in theirs.stdout
+    assert "3 messages were replayed before" in again.stdout
+    assert "3 messages were replayed before" in theirs.stdout
     assert len(messages_in(scene.client, "copy")) == 3
 
 
@@ -392,5 +392,5 @@ def test_a_transformation_goes_on_through_another_url_and_not_without_its_checkp
 
     assert again["read"] == 1
     assert "has read 4 messages" in said
-    assert "with a new --checkpoint it is another run" in said
+    assert "with a new --checkpoint it is a new run" in said
     assert scene.kept("copy") == "abcd"

@@ -72,7 +72,7 @@ def test_a_pipeline_that_is_misspelt_is_set_right(alone: Shell) -> None:
 def test_a_missing_server_is_named_before_spark_is_started(alone: Shell, tmp_path: Path) -> None:
     said = alone.said(*RUN, "archive", "--to", str(tmp_path / "a"), expect=3)
 
-    assert "start one with skep serve" in said
+    assert "start a server with skep serve" in said
     assert alone.json("pipeline", "status") == []
 
 
@@ -118,8 +118,8 @@ def test_what_spark_says_about_a_statement_is_said_in_a_line(
         (("replay", "--archive", "a", "--queue", "q"), "--archive or --queue"),
         (("transform", "--queue", "q", "--to", "a"), "--sql or --function"),
         (("transform", "--queue", "q", "--sql", "SELECT 1"), "--to-queue or --to"),
-        (("archive", "--to", "a", "--follow", "--every", "soon"), "must be a time such as 10s"),
-        (("traces", "--to", "s3://a/b"), "--report must be given"),
+        (("archive", "--to", "a", "--follow", "--every", "soon"), "must be a duration such as 10s"),
+        (("traces", "--to", "s3://a/b"), "--report is required"),
     ],
 )
 def test_what_says_nothing_or_two_things_is_refused(

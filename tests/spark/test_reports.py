@@ -59,7 +59,7 @@ def test_analytics_count_what_is_there(
     lags = {row["consumerGroup"]: row["lag"] for row in found["lags"]}
     assert lags == {"billing": 0, "shipping": 0, "reports": 200}
     acked = {row["consumerGroup"]: row["messages"] for row in found["latencies"]}
-    completed = len(shipped) + len(market.of("forgotten"))
+    completed = len(shipped) + len(market.of("stuck"))
     assert acked == {"billing": len(paid), "shipping": completed, "reports": 100}
     assert sum(row["messages"] for row in found["acks"]) == sum(acked.values())
     for row in found["latencies"]:
@@ -123,7 +123,7 @@ def test_latencies_of_minutes_are_merged_into_windows(spark: SparkSession) -> No
 def test_journeys_end_as_the_seed_says(
     spark: SparkSession, shell: Shell, market: Market, tmp_path: Path
 ) -> None:
-    fates = Counter(order.fate for order in market.orders)
+    fates = Counter(order.outcome for order in market.orders)
 
     found = shell.json(*RUN, "traces", *market.options, "--to", str(tmp_path), "--within", "0s")
 
@@ -135,7 +135,7 @@ def test_journeys_end_as_the_seed_says(
         ("complete", market.shop.shipments): (fates["shipped"], 0),
         ("stuck", market.shop.orders): (fates["declined"] + fates["slow bank"],) * 2,
         ("stuck", market.shop.payments): (
-            fates["no address"] + fates["forgotten"],
+            fates["no address"] + fates["stuck"],
             fates["no address"],
         ),
     }
@@ -144,7 +144,9 @@ def test_journeys_end_as_the_seed_says(
     assert first["steps"] == sum(order.is_paid for order in market.orders)
     assert 0 <= first["p50"] <= first["p95"] <= first["p99"] <= first["slowest"]
     stuck = {row.trace_id: row for row in stuck_in(spark, tmp_path)}
-    assert set(stuck) == {str(order.trace_id) for order in market.orders if order.fate != "shipped"}
+    assert set(stuck) == {
+        str(order.trace_id) for order in market.orders if order.outcome != "shipped"
+    }
     for order in market.of("declined"):
         row = stuck[str(order.trace_id)]
         assert (row.path, row.error) == ([market.shop.orders], order.error)
@@ -195,7 +197,7 @@ def test_dead_letters_fall_into_classes_and_one_is_sent_back(
     affected = {(row["queue"], row["partition"]): row["letters"] for row in found["partitions"]}
     first = [order for order in declined + slow if order.customer == "customer-01"]
     assert affected[shop.orders, "customer-01"] == len(first)
-    assert "nothing was done" in nothing
+    assert "nothing was changed" in nothing
     assert f"Send {len(declined + slow + lost)} dead letters back" in nothing
     assert back["replayed"] == len(lost)
     assert client.queues.stats(shop.payments).pushed == pushed + len(lost)

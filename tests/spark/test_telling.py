@@ -14,7 +14,7 @@ import pytest
 
 from skep import Client, Draft
 from skep.cli.pipeline import run_reporter as told
-from skep.cli.pipeline.run_reporter import Teller, telling, this_host, to_told
+from skep.cli.pipeline.run_reporter import RunReporter, reporting, this_host, to_pipeline_run
 from skep.cli.pipeline.status import merged
 from skep.errors import Unavailable
 from skep.model.pipeline import MAX_TEXT, PipelineRun
@@ -49,42 +49,42 @@ def tellers() -> list[threading.Thread]:
 
 
 def test_a_run_is_told_at_once_then_in_its_pace_and_at_its_end(heard: "Queue[PipelineRun]") -> None:
-    teller = Teller(heard.put, pace=NEVER)
+    reporter = RunReporter(heard.put, pace=NEVER)
 
-    teller.tell(a_run(messages=0))
+    reporter.report(a_run(messages=0))
     first = heard.get(timeout=PATIENCE)
     turn = threading.Event()
     for messages in range(1, 100):
-        teller.tell(a_run(messages=messages))
+        reporter.report(a_run(messages=messages))
         turn.wait(0.001)
-    teller.close()
+    reporter.close()
 
     assert first == a_run(messages=0)
     assert [run.messages for run in heard.queue] == [99]
 
 
 def test_a_run_of_which_there_is_nothing_new_is_told_again(heard: "Queue[PipelineRun]") -> None:
-    teller = Teller(heard.put, pace=0, heartbeat=0.01)
-    teller.tell(a_run())
+    reporter = RunReporter(heard.put, pace=0, heartbeat=0.01)
+    reporter.report(a_run())
 
     again = [heard.get(timeout=PATIENCE) for _ in range(3)]
-    teller.close()
+    reporter.close()
 
     assert again == [a_run()] * 3
 
 
 def test_the_last_word_is_said_once(heard: "Queue[PipelineRun]") -> None:
-    teller = Teller(heard.put, pace=0, heartbeat=NEVER)
-    teller.tell(a_run(state="done"))
+    reporter = RunReporter(heard.put, pace=0, heartbeat=NEVER)
+    reporter.report(a_run(state="done"))
     heard.get(timeout=PATIENCE)
 
-    teller.close()
+    reporter.close()
 
     assert heard.empty()
 
 
 def test_a_run_that_never_began_is_not_told(heard: "Queue[PipelineRun]") -> None:
-    Teller(heard.put).close()
+    RunReporter(heard.put).close()
 
     assert heard.empty()
 
@@ -96,20 +96,20 @@ def test_a_server_that_refuses_is_complained_about_once_and_told_again(
         heard.put(run)
         raise Unavailable("away")
 
-    teller = Teller(refuse, pace=0, heartbeat=0.01)
+    reporter = RunReporter(refuse, pace=0, heartbeat=0.01)
     with caplog.at_level(logging.WARNING, "skep.pipeline"):
-        teller.tell(a_run())
+        reporter.report(a_run())
         for _ in range(3):
             heard.get(timeout=PATIENCE)
-        teller.close()
+        reporter.close()
 
     assert [record.message for record in caplog.records] == [
-        "the server is not told of this run: away"
+        "could not report the run to the server: run=archive-1 error=away"
     ]
 
 
 def test_a_server_that_is_away_does_not_keep_a_run_from_its_end(tmp_path: Path) -> None:
-    with telling("http://127.0.0.1:1", None) as tell:
+    with reporting("http://127.0.0.1:1", None) as tell:
         records = Records(tmp_path, told=tell)
         run = records.begin(
             "archive-1", pipeline="archive", url="http://127.0.0.1:1", queues=("q",), target="a"
@@ -123,18 +123,18 @@ def test_a_server_that_is_away_does_not_keep_a_run_from_its_end(tmp_path: Path) 
 def test_a_run_does_not_wait_for_a_server_that_is_silent_and_who_tells_ends_after_it(
     heard: "Queue[PipelineRun]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(told, "ENDING_SECONDS", 0.01)
+    monkeypatch.setattr(told, "CLOSE_SECONDS", 0.01)
     answer = threading.Event()
 
     def hang(run: PipelineRun) -> None:
         heard.put(run)
         answer.wait(PATIENCE)
 
-    teller = Teller(hang)
+    reporter = RunReporter(hang)
     (thread,) = tellers()
-    teller.tell(a_run())
+    reporter.report(a_run())
     heard.get(timeout=PATIENCE)
-    teller.close()
+    reporter.close()
 
     assert thread.is_alive()
     answer.set()
@@ -161,7 +161,7 @@ def test_a_pipeline_whose_server_went_away_ends_well(
     assert [run.state for run in records.list()] == ["stopped"]
     assert read_archive(spark, to).count() == 2
     (said,) = (each.message for each in caplog.records if each.name == "skep.pipeline")
-    assert said.startswith("the server is not told of this run: ")
+    assert said.startswith("could not report the run to the server: ")
 
 
 def leave(server: ServerProcess, records: Records) -> None:
@@ -174,7 +174,7 @@ def leave(server: ServerProcess, records: Records) -> None:
 
 
 def test_the_server_knows_how_a_run_ended(client: Client, url: str, tmp_path: Path) -> None:
-    with telling(url, None) as tell:
+    with reporting(url, None) as tell:
         records = Records(tmp_path, told=tell)
         run = records.begin(
             "archive-1", pipeline="archive", url=url, queues=("q",), target="a", streams="together"
@@ -242,7 +242,7 @@ def test_runs_of_all_machines_are_shown_once_the_newest_first() -> None:
         ("mine", this_host(), "running", "http://other"),
         ("other", "mill", "running", "http://server"),
     ]
-    assert found[1] == (to_told(own[0]), "http://other", "/srv/c")
+    assert found[1] == (to_pipeline_run(own[0]), "http://other", "/srv/c")
 
 
 def test_the_status_shows_the_runs_of_another_machine_beside_those_of_this_one(
@@ -277,4 +277,4 @@ def test_without_a_server_the_status_shows_the_runs_of_this_machine(tmp_path: Pa
     done = alone.run("pipeline", "status")
 
     assert run.id in done.stdout
-    assert f"only the runs of {this_host()} are shown" in done.stderr
+    assert f"showing only runs of {this_host()}" in done.stderr

@@ -1,4 +1,4 @@
-"""The porch: the command line."""
+"""The command line."""
 
 from skep.cli.app import main
 

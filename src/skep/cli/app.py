@@ -1,10 +1,10 @@
-"""``skep``: how it starts."""
+"""Entry point of ``skep``."""
 
 import sys
 
 
 def main() -> None:
-    """Run a command. Errors that are ours are one line; anything else is a bug and shows itself."""
+    """Run a command. A ``SkepError`` is printed as one line; any other error is a bug."""
     try:
         from skep.cli.root import app
     except ImportError as missing:

@@ -1,4 +1,4 @@
-"""The options by which a command finds its server, and the clients that they make."""
+"""The options of the connection to a server, and clients made from them."""
 
 from typing import Annotated
 
@@ -9,24 +9,22 @@ from skep.client.retry import Retry
 from skep.client.sync_client import Client
 from skep.wire.paths import DEFAULT_URL
 
-PATIENCE = Retry(attempts=3)
-"""A person who waits would rather hear that there is no server."""
+RETRY = Retry(attempts=3)
+"""Fewer attempts than the default: a person waits for the error."""
 
-Url = Annotated[str, typer.Option("--url", envvar="SKEP_URL", help="Where the server is.")]
+Url = Annotated[str, typer.Option("--url", envvar="SKEP_URL", help="URL of the server.")]
 Token = Annotated[
     str | None,
-    typer.Option(
-        "--token", envvar="SKEP_TOKEN", show_default=False, help="A token or a key for the server."
-    ),
+    typer.Option("--token", envvar="SKEP_TOKEN", show_default=False, help="Token or API key."),
 ]
 
 
 def connect(url: str, token: str | None, *, timeout: float = 30.0) -> Client:
-    return Client(url, token=token or None, timeout=timeout, retry=PATIENCE)
+    return Client(url, token=token or None, timeout=timeout, retry=RETRY)
 
 
 def connect_async(url: str, token: str | None) -> AsyncClient:
-    return AsyncClient(url, token=token or None, retry=PATIENCE)
+    return AsyncClient(url, token=token or None, retry=RETRY)
 
 
 __all__ = ["DEFAULT_URL", "Token", "Url", "connect", "connect_async"]

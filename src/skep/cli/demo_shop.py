@@ -1,4 +1,4 @@
-"""A small shop, the same for the same seed: its orders, and what becomes of each of them."""
+"""The example data of a small shop: its orders and their outcomes, the same for the same seed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,38 +10,38 @@ from skep.client.sync_client import Client
 from skep.model.message import Delivery, Draft, Message
 from skep.model.operation import Ack, Operation, Push, Verdict, lease_id_of
 
-Fate: TypeAlias = Literal["shipped", "declined", "slow bank", "no address", "forgotten"]
+OrderOutcome: TypeAlias = Literal["shipped", "declined", "slow bank", "no address", "stuck"]
 
 CUSTOMERS = 40
-_FATES: tuple[Fate, ...] = ("shipped", "declined", "slow bank", "no address", "forgotten")
+_OUTCOMES: tuple[OrderOutcome, ...] = ("shipped", "declined", "slow bank", "no address", "stuck")
 _WEIGHTS = (90, 4, 2, 3, 1)
 _ARTICLES = ("beeswax", "honey", "smoker", "veil", "frames")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """An order, and its fate, which only the shop knows."""
+    """An order and its predetermined outcome."""
 
     number: int
     customer: str
     article: str
     total: float
     trace_id: UUID
-    fate: Fate
+    outcome: OrderOutcome
 
     @property
     def is_paid(self) -> bool:
-        return self.fate not in ("declined", "slow bank")
+        return self.outcome not in ("declined", "slow bank")
 
     @property
     def error(self) -> str:
-        """What a consumer says about it that gives it up; nothing if none does."""
+        """The reason of its dead letter; empty if it does not become one."""
         number = self.number
         return {
             "declined": f"the card of '{self.customer}' was declined with code {50 + number % 9}",
             "slow bank": f"no answer from 10.0.0.{number % 5} within {30_000 + number} ms",
             "no address": f'there is no address "{number} Hive Road" for {self.trace_id}',
-        }.get(self.fate, "")
+        }.get(self.outcome, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +64,23 @@ class Shop:
         return f"{self.prefix}shipments"
 
     def order(self, orders: Sequence[Order]) -> int:
-        """Push orders, and say how many of them are new."""
+        """Push orders; return how many of them are new."""
         receipts = self.client.push(self.orders, [_draft("order", order) for order in orders])
         return sum(not receipt.duplicate for receipt in receipts)
 
     def bill(self, orders: "Book") -> int:
-        """Take orders, and turn them into payments in one transaction; 0 if there are none."""
+        """Turn popped orders into payments in one transaction; return how many were popped."""
         return self._pass_on(orders, self.orders, "billing", self.payments, "payment")
 
     def ship(self, orders: "Book") -> int:
-        """Take payments, and turn them into shipments in one transaction; 0 if there are none."""
+        """Turn popped payments into shipments in one transaction; return how many were popped."""
         return self._pass_on(orders, self.payments, "shipping", self.shipments, "shipment")
 
-    def report(self, most: int) -> int:
-        """Take some orders for the group that is always late."""
-        delivery = self.client.pop(self.orders, group="reports", batch=most, partitions=CUSTOMERS)
+    def report(self, maximum: int) -> int:
+        """Consume some orders for the group that lags."""
+        delivery = self.client.pop(
+            self.orders, group="reports", batch=maximum, partitions=CUSTOMERS
+        )
         if delivery is None:
             return 0
         self.client.ack(delivery)
@@ -98,11 +100,11 @@ class Shop:
 
 
 Book: TypeAlias = Mapping[UUID | None, Order]
-"""Orders by their trace ids. What is not in it is of another shop, and done with."""
+"""Orders by trace id. A message of any other order is acknowledged."""
 
 
 def orders_of(seed: int, count: int) -> list[Order]:
-    """The orders of a shop. The first customer orders a quarter of everything."""
+    """Return the orders of a shop. The first customer places a quarter of them."""
     random = Random(seed)
     return [_order(random, number) for number in range(count)]
 
@@ -115,7 +117,7 @@ def _order(random: Random, number: int) -> Order:
         article=random.choice(_ARTICLES),
         total=round(random.uniform(5, 500), 2),
         trace_id=UUID(int=random.getrandbits(128), version=4),
-        fate=random.choices(_FATES, _WEIGHTS)[0],
+        outcome=random.choices(_OUTCOMES, _WEIGHTS)[0],
     )
 
 
@@ -126,13 +128,13 @@ def _draft(what: str, order: Order) -> Draft:
         "article": order.article,
         "total": order.total,
     }
-    # The seed is in the trace id: the same order of another seed is another order.
+    # The trace id depends on the seed: an order of another seed is another order.
     name = f"{what}-{order.number}-{order.trace_id.hex[:8]}"
     return Draft.json(value, order.customer, name, order.trace_id)
 
 
 def _goes_on(order: Order, what: str) -> bool:
-    return order.is_paid if what == "payment" else order.fate == "shipped"
+    return order.is_paid if what == "payment" else order.outcome == "shipped"
 
 
 def _settle(delivery: Delivery, held: Sequence[tuple[Message, Order | None]], what: str) -> Ack:

@@ -1,4 +1,4 @@
-"""The file of encryption keys. No error shows any of its content."""
+"""The file of encryption keys. Errors never contain its content."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ _KEY = re.compile(r"[0-9a-fA-F]{64}")
 
 
 def read_encryption_keys(path: str | None) -> KeyRing | None:
-    """The keys in a file, a line ``id:64 hex digits`` each; the first one encrypts."""
+    """Read the keys of a file, one ``id:64 hex digits`` per line; the first one encrypts."""
     if path is None:
         return None
     check_private(_FIELD, path)
@@ -38,7 +38,7 @@ def _parse(where: str, line: str) -> tuple[str, bytes]:
     key_id, _, digits = line.partition(":")
     if not _KEY.fullmatch(digits):
         raise Invalid(_FIELD, f"{where} must be id:key, with 64 hex digits as the key")
-    # An id is stored and shown: a key in its place would be, too.
+    # An id is stored and displayed: it must not be a key.
     if not key_id or len(key_id) > 255 or not key_id.isprintable() or _KEY.search(key_id):
         raise Invalid(_FIELD, f"{where} must begin with an id that is not a key itself")
     return key_id, bytes.fromhex(digits)

@@ -1,4 +1,4 @@
-"""How commands end: a line for people, a number for programs."""
+"""Errors of commands: one line on stderr and an exit code."""
 
 import sys
 from typing import Any
@@ -21,12 +21,12 @@ NOTHING_FOUND = 4
 OUTCOME_UNKNOWN = 5
 
 EXIT_CODES = {
-    0: "done",
-    FAILED: "refused or failed",
-    2: "wrong usage",
+    0: "success",
+    FAILED: "rejected or failed",
+    2: "usage error",
     UNAVAILABLE: "the server cannot be reached or is overloaded; nothing was written",
-    NOTHING_FOUND: "nothing found",
-    OUTCOME_UNKNOWN: "the answer was lost: it may have been done, or not",
+    NOTHING_FOUND: "not found, or no message",
+    OUTCOME_UNKNOWN: "the response was lost: the request may have been applied",
 }
 
 
@@ -37,36 +37,37 @@ _CODES: dict[type[SkepError], int] = {
 }
 
 
-class Commands(TyperGroup):
-    """A tree of commands in which an error of ours ends with one line and a number."""
+class CliGroup(TyperGroup):
+    """A group of commands that prints a ``SkepError`` as one line and sets the exit code."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except SkepError as error:
-            complain(f"{error}{_advice(error)}")
+            print_error(f"{error}{_advice(error)}")
             raise typer.Exit(code_of(error)) from None
 
 
 def code_of(error: SkepError) -> int:
+    """Return the exit code of an error."""
     for kind, code in _CODES.items():
         if isinstance(error, kind):
             return code
     return FAILED
 
 
-def complain(words: str) -> None:
-    """Say on stderr, in one line, what is wrong and what to do."""
-    sys.stderr.write(f"skep: {' '.join(words.split())}\n")
+def print_error(message: str) -> None:
+    """Print an error on stderr, in one line."""
+    sys.stderr.write(f"skep: {' '.join(message.split())}\n")
 
 
 def _advice(error: SkepError) -> str:
     if isinstance(error, Unauthenticated):
-        return "; give a token or a key with --token or SKEP_TOKEN"
+        return "; set --token or SKEP_TOKEN to a token or an API key"
     if isinstance(error, Forbidden):
-        return "; use a token or a key that does"
+        return "; use a token or an API key that does"
     if isinstance(error, OutcomeUnknown):
-        return "; look before you repeat it"
+        return "; check whether it was applied before retrying"
     if "cannot be reached" in str(error):
-        return "; start one with skep serve, or name another with --url or SKEP_URL"
+        return "; start a server with skep serve, or set --url or SKEP_URL"
     return ""

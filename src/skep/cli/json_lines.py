@@ -1,4 +1,4 @@
-"""JSON lines, from a file or as they come in, and the drafts that they stand for."""
+"""JSON lines, from a file or a stream, as drafts."""
 
 import asyncio
 import os
@@ -20,8 +20,10 @@ CHUNK = 1 << 18
 
 
 class Envelope(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A payload and where it goes. What else ``skep tail --json`` prints may be there; any other
-    name is an error, because a transaction id that is misspelt would be none."""
+    """A payload with its partition and ids. The other fields of ``skep tail --json`` are ignored.
+
+    Any other field is an error: a misspelt transaction id must not be ignored.
+    """
 
     payload: msgspec.Raw
     encoding: Encoding = "json"
@@ -38,7 +40,7 @@ class Envelope(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
-    """What a line that says nothing about it gets."""
+    """Values for lines that do not set them."""
 
     partition: str = DEFAULT_PARTITION
     trace_id: UUID | None = None
@@ -53,27 +55,27 @@ def to_draft(line: bytes, defaults: Defaults, *, envelope: bool) -> Draft:
 def check_payload(payload: bytes) -> bytes:
     payload = payload.strip()
     if not is_json(payload):
-        raise Invalid("payload", """is not JSON; a text needs its quotes: '"text"'""")
+        raise Invalid("payload", """is not JSON; a string needs quotes: '"text"'""")
     return payload
 
 
 def _from_envelope(line: bytes, defaults: Defaults) -> Draft:
     try:
-        found = msgspec.json.decode(line, type=Envelope)
+        decoded = msgspec.json.decode(line, type=Envelope)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid("envelope", f"{error}") from None
     return Draft(
-        from_wire("payload", found.payload, found.encoding),
-        found.partition or defaults.partition,
-        found.transaction_id,
-        found.trace_id or defaults.trace_id,
+        from_wire("payload", decoded.payload, decoded.encoding),
+        decoded.partition or defaults.partition,
+        decoded.transaction_id,
+        decoded.trace_id or defaults.trace_id,
     )
 
 
 class Lines:
-    """The drafts in a file; ``number`` is the line of the last one, ``size`` its bytes.
+    """Iterates over the drafts in a file; ``number`` and ``size`` are those of the last line.
 
-    ``total`` is how many bytes there are to come, if that is known: of a pipe it is not.
+    ``total`` is the size of the file in bytes; None for a pipe.
     """
 
     def __init__(self, file: int, defaults: Defaults, *, envelope: bool) -> None:
@@ -82,8 +84,8 @@ class Lines:
         self._envelope = envelope
         self.number = 0
         self.size = 0
-        about = os.fstat(file)
-        self.total = about.st_size if stat.S_ISREG(about.st_mode) else None
+        status = os.fstat(file)
+        self.total = status.st_size if stat.S_ISREG(status.st_mode) else None
 
     async def __aiter__(self) -> AsyncIterator[Draft]:
         async for number, line in read_lines(self._file):
@@ -92,7 +94,7 @@ class Lines:
 
 
 async def read_lines(file: int) -> AsyncIterator[tuple[int, bytes]]:
-    """The lines of an open file that are not blank, with their numbers, as soon as they come."""
+    """Yield the non-blank lines of an open file with their numbers, as soon as they arrive."""
     number, rest = 0, b""
     while chunk := await _read(file):
         *whole, rest = (rest + chunk).split(b"\n")
@@ -109,7 +111,7 @@ async def _read(file: int) -> bytes:
     try:
         loop.add_reader(file, readable.set)
     except PermissionError:
-        # Not something that one can wait for: a plain file.
+        # A regular file cannot be polled, and needs not be.
         return os.read(file, CHUNK)
     try:
         await readable.wait()

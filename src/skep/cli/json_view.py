@@ -1,6 +1,6 @@
-"""The nouns of the client as JSON: their own words, in camel case.
+"""The client's objects as JSON, with names in camel case.
 
-A payload is what it is if it is JSON, and otherwise in base64; ``encoding`` says which.
+A payload that is JSON is embedded, any other is base64; ``encoding`` says which.
 """
 
 from typing import Any
@@ -16,8 +16,8 @@ from skep.model.stats import Counts, PartitionSummary, QueueSummary
 from skep.wire.payload import to_wire
 
 
-def shown_message(message: Message) -> dict[str, Any]:
-    """A message; ``skep push --envelope`` takes it."""
+def message_json(message: Message) -> dict[str, Any]:
+    """Return a message as ``skep push --envelope`` accepts it."""
     return {
         "id": message.id,
         "queue": message.queue,
@@ -32,17 +32,17 @@ def shown_message(message: Message) -> dict[str, Any]:
     }
 
 
-def shown_delivery(delivery: Delivery) -> dict[str, Any]:
+def delivery_json(delivery: Delivery) -> dict[str, Any]:
     return {
         "group": delivery.group,
         "leaseId": delivery.lease_id,
         "expiresAt": delivery.expires_at,
         "truncated": delivery.truncated,
-        "messages": [shown_message(message) for message in delivery.messages],
+        "messages": [message_json(message) for message in delivery.messages],
     }
 
 
-def shown_settlement(settlement: Settlement) -> dict[str, Any]:
+def settlement_json(settlement: Settlement) -> dict[str, Any]:
     return {
         "completed": settlement.completed,
         "deadLetters": settlement.dead_letters,
@@ -51,11 +51,11 @@ def shown_settlement(settlement: Settlement) -> dict[str, Any]:
     }
 
 
-def shown_letter(letter: FailedMessage) -> dict[str, Any]:
+def dead_letter_json(letter: FailedMessage) -> dict[str, Any]:
     return fields_of(letter) | _encoded("payload", letter.payload)
 
 
-def shown_event(traced: TracedMessage) -> dict[str, Any]:
+def event_json(traced: TracedMessage) -> dict[str, Any]:
     event, message = traced.event, traced.message
     return {
         "number": event.number,
@@ -72,7 +72,7 @@ def shown_event(traced: TracedMessage) -> dict[str, Any]:
     }
 
 
-def shown_queue(queue: Queue) -> dict[str, Any]:
+def queue_json(queue: Queue) -> dict[str, Any]:
     return {
         "name": queue.name,
         "namespace": queue.namespace,
@@ -82,23 +82,23 @@ def shown_queue(queue: Queue) -> dict[str, Any]:
     }
 
 
-def shown_summary(summary: QueueSummary) -> dict[str, Any]:
+def summary_json(summary: QueueSummary) -> dict[str, Any]:
     return {
-        **shown_queue(summary.queue),
+        **queue_json(summary.queue),
         "partitions": summary.partitions,
         "groups": summary.groups,
-        "messages": shown_counts(summary.counts),
+        "messages": counts_json(summary.counts),
         "messagesConsumed": summary.messages_consumed,
         "batchesConsumed": summary.batches_consumed,
     }
 
 
-def shown_partition(partition: PartitionSummary) -> dict[str, Any]:
+def partition_json(partition: PartitionSummary) -> dict[str, Any]:
     return {
         "name": partition.name,
         "start": partition.start,
         "end": partition.end,
-        "messages": shown_counts(partition.counts),
+        "messages": counts_json(partition.counts),
         "messagesConsumed": partition.messages_consumed,
         "batchesConsumed": partition.batches_consumed,
         "createdAt": partition.created_at,
@@ -107,7 +107,7 @@ def shown_partition(partition: PartitionSummary) -> dict[str, Any]:
     }
 
 
-def shown_removal(removal: Removal, partition: str) -> dict[str, Any]:
+def removal_json(removal: Removal, partition: str) -> dict[str, Any]:
     return {
         "partition": partition,
         "kind": removal.kind,
@@ -116,7 +116,7 @@ def shown_removal(removal: Removal, partition: str) -> dict[str, Any]:
     }
 
 
-def shown_counts(counts: Counts) -> dict[str, Any]:
+def counts_json(counts: Counts) -> dict[str, Any]:
     return fields_of(counts) | {"completed": counts.completed}
 
 

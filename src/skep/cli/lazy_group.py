@@ -1,4 +1,4 @@
-"""Commands that are known by name, and loaded when somebody wants one."""
+"""Commands that are imported when they are run, so that the help is fast."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,39 +8,39 @@ from typing import Any, ClassVar
 import typer
 from typer.core import TyperGroup
 
-from skep.cli.exit_code import FAILED, complain
+from skep.cli.exit_code import FAILED, print_error
 
 
 @dataclass(frozen=True, slots=True)
-class Later:
-    """A command, or a group of them, and what the help says as long as it is not loaded."""
+class LazyCommand:
+    """A command or a group of commands, with the help text to show before it is loaded."""
 
-    home: str
-    """The module below ``skep.cli``, and what it is called there."""
+    location: str
+    """``module:attribute``, below ``skep.cli``."""
     help: str
 
     def load(self, name: str) -> Any:
-        module, _, attribute = self.home.partition(":")
-        found = getattr(import_module(f"skep.cli.{module}"), attribute)
-        above = typer.Typer(add_completion=False, rich_markup_mode=None)
-        above.callback()(lambda: None)
-        if isinstance(found, typer.Typer):
-            above.add_typer(found, name=name, help=self.help)
+        """Import the command."""
+        module, _, attribute = self.location.partition(":")
+        command = getattr(import_module(f"skep.cli.{module}"), attribute)
+        parent = typer.Typer(add_completion=False, rich_markup_mode=None)
+        parent.callback()(lambda: None)
+        if isinstance(command, typer.Typer):
+            parent.add_typer(command, name=name, help=self.help)
         else:
-            above.command(name)(found)
-        return typer.main.get_group(above).commands[name]
+            parent.command(name)(command)
+        return typer.main.get_group(parent).commands[name]
 
 
-class LaterCommands(TyperGroup):
-    """A group that loads a command when it is asked for it, and none to list them."""
+class LazyGroup(TyperGroup):
+    """A group that imports a command when it is run, and none to list them."""
 
-    later: ClassVar[Mapping[str, Later]] = {}
+    lazy_commands: ClassVar[Mapping[str, LazyCommand]] = {}
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        # The names are there, for the list and for suggestions; a command is None before it is
-        # loaded.
-        self.commands: Any = dict.fromkeys(self.later) | dict(self.commands)
+        # The names are needed for the list and for suggestions; a command is None until loaded.
+        self.commands: Any = dict.fromkeys(self.lazy_commands) | dict(self.commands)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in self.commands and self.commands[cmd_name] is None:
@@ -49,13 +49,13 @@ class LaterCommands(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, each.help) for name, each in self.later.items()])
+            formatter.write_dl([(name, lazy.help) for name, lazy in self.lazy_commands.items()])
 
     def _load(self, name: str) -> Any:
         try:
-            return self.later[name].load(name)
+            return self.lazy_commands[name].load(name)
         except ModuleNotFoundError as missing:
             if (missing.name or "skep").startswith("skep"):
                 raise
-            complain(f"skep {name} needs {missing.name}; install skep[all]")
+            print_error(f"skep {name} needs {missing.name}; install skep[all]")
             raise typer.Exit(FAILED) from None

@@ -1,30 +1,32 @@
-"""What several commands take, and asking before something is gone."""
+"""Options that several commands share, and the confirmation of deletions."""
 
 from typing import Annotated
 
 import typer
 
-from skep.cli.exit_code import FAILED, complain
+from skep.cli.exit_code import FAILED, print_error
 
-Queue = Annotated[str, typer.Argument(help="The queue.")]
-Group = Annotated[str, typer.Argument(help="The consumer group.")]
+Queue = Annotated[str, typer.Argument(help="Name of the queue.")]
+Group = Annotated[str, typer.Argument(help="Name of the consumer group.")]
 OnlyGroup = Annotated[str | None, typer.Option("--group", help="Only for this group.")]
 OnlyPartition = Annotated[str | None, typer.Option("--partition", help="Only this partition.")]
-Count = Annotated[int, typer.Option("--count", "-n", min=1, max=1000, help="How many at most.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Count = Annotated[
+    int, typer.Option("--count", "-n", min=1, max=1000, help="Maximum number of results.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")]
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Go on only if somebody says so."""
+    """Return if the user agrees; exit otherwise."""
     if yes:
         return
     try:
         agreed = typer.confirm(question, err=True)
     except typer.Abort:
-        # There was nobody to answer.
+        # No terminal, or end of input.
         typer.echo(err=True)
         agreed = False
     if not agreed:
-        complain("nothing was done; --yes goes on without asking")
+        print_error("cancelled, nothing was changed; --yes skips the confirmation")
         raise typer.Exit(FAILED)

@@ -1,6 +1,6 @@
-"""What commands print: tables for people, JSON for programs.
+"""Output of commands: tables, or JSON.
 
-Names and payloads come from anybody: what could move a terminal's cursor is shown as an escape.
+Names and payloads are untrusted: control characters are printed as escape sequences.
 """
 
 import re
@@ -18,16 +18,16 @@ from rich.text import Text
 Step: TypeAlias = Callable[[int], None]
 
 PIPE_WIDTH = 10_000
-"""Columns of what is not a terminal: a line is never broken there."""
+"""Columns if the output is not a terminal: lines are not wrapped there."""
 
 
 def print_document(value: object) -> None:
-    """One JSON document."""
+    """Print one JSON document."""
     _write(msgspec.json.format(to_json(value), indent=2))
 
 
 def print_line(value: object) -> None:
-    """One line of JSON, seen at once by who reads the stream."""
+    """Print one line of JSON, and flush it."""
     _write(to_json(value))
     sys.stdout.flush()
 
@@ -36,16 +36,16 @@ def print_text(text: str) -> None:
     _write(text.encode(errors="backslashreplace"))
 
 
-def print_done(document: object, words: str, *, as_json: bool) -> None:
-    """What a command has done: as JSON, or in words."""
+def print_done(document: object, text: str, *, as_json: bool) -> None:
+    """Print the result of a command, as JSON or as text."""
     if as_json:
         print_document(document)
     else:
-        print_text(words)
+        print_text(text)
 
 
 def print_one(document: object, fields: Mapping[str, object], *, as_json: bool) -> None:
-    """One thing: as JSON, or its names and values one below the other."""
+    """Print one object, as JSON or as a list of fields."""
     if as_json:
         print_document(document)
     else:
@@ -58,9 +58,9 @@ def print_list(
     rows: Sequence[Sequence[object]],
     *,
     as_json: bool,
-    empty: str = "there is nothing",
+    empty: str = "no results",
 ) -> None:
-    """Many things: as JSON, or in a table. That there are none is said beside the output."""
+    """Print several objects, as JSON or as a table; print ``empty`` on stderr if there are none."""
     if as_json:
         print_document(document)
     elif rows:
@@ -69,15 +69,15 @@ def print_list(
         note(empty)
 
 
-def note(words: str) -> None:
-    """Say something to the person at the terminal, not to who reads the output."""
-    sys.stderr.write(f"{''.join(map(_visible, words))}\n")
+def note(text: str) -> None:
+    """Print a note on stderr."""
+    sys.stderr.write(f"{''.join(map(_visible, text))}\n")
 
 
 def print_table(
     columns: Sequence[str], rows: Sequence[Sequence[object]], *, header: bool = True
 ) -> None:
-    """A table whose last column takes the room that is left."""
+    """Print a table; the last column is wrapped."""
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=header)
     for column in columns:
         table.add_column(column, no_wrap=column != columns[-1], overflow="fold")
@@ -88,7 +88,7 @@ def print_table(
 
 
 def print_fields(fields: Mapping[str, object]) -> None:
-    """Names and values, one below the other."""
+    """Print names and values, one pair per line."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(no_wrap=True, style="bold")
     table.add_column(overflow="fold")
@@ -102,7 +102,7 @@ def to_json(value: object) -> bytes:
 
 
 def to_cell(value: object) -> str:
-    """A value as one line of text that does nothing but stand there."""
+    """Return a value as one line of text without control characters."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -115,8 +115,8 @@ def to_cell(value: object) -> str:
 
 
 @contextmanager
-def progress(words: str, total: int | None, *, in_bytes: bool = False) -> Iterator[Step]:
-    """A bar on a terminal; what is given back counts so many more."""
+def progress(description: str, total: int | None, *, in_bytes: bool = False) -> Iterator[Step]:
+    """Show a progress bar on a terminal; the yielded function advances it."""
     from rich.progress import (
         BarColumn,
         DownloadColumn,
@@ -136,7 +136,7 @@ def progress(words: str, total: int | None, *, in_bytes: bool = False) -> Iterat
         transient=True,
     )
     with bar:
-        task = bar.add_task(words, total=total)
+        task = bar.add_task(description, total=total)
         yield lambda count: bar.advance(task, count)
 
 
@@ -154,25 +154,25 @@ def _visible(char: str) -> str:
 
 
 def _to_camel(value: object) -> Any:
-    """Our nouns with the names that JSON has for them."""
+    """Return a value with field names in camel case."""
     if isinstance(value, msgspec.Struct):
-        return {name: _to_camel(each) for name, each in fields_of(value).items()}
+        return {name: _to_camel(field) for name, field in fields_of(value).items()}
     if isinstance(value, list | tuple):
-        return [_to_camel(each) for each in value]
+        return [_to_camel(item) for item in value]
     if isinstance(value, dict):
-        return {name: _to_camel(each) for name, each in value.items()}
+        return {name: _to_camel(item) for name, item in value.items()}
     return value
 
 
-def fields_of(noun: msgspec.Struct) -> dict[str, Any]:
-    """The fields of a noun, with the names that JSON has for them."""
-    return {_camel(name): getattr(noun, name) for name in noun.__struct_fields__}
+def fields_of(struct: msgspec.Struct) -> dict[str, Any]:
+    """Return the fields of a struct, with names in camel case."""
+    return {_camel(name): getattr(struct, name) for name in struct.__struct_fields__}
 
 
-def shown_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of a table, with the names that JSON has for its columns."""
+def rows_json(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows of a table, with column names in camel case."""
     return [{_camel(name): value for name, value in row.items()} for row in rows]
 
 
 def _camel(name: str) -> str:
-    return re.sub(r"_([a-z])", lambda found: found[1].upper(), name)
+    return re.sub(r"_([a-z])", lambda match: match[1].upper(), name)

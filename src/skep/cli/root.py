@@ -1,70 +1,74 @@
-"""The tree of commands. Each is loaded when it is asked for, so that the help comes at once."""
+"""The root of the commands. Each is imported when it is run, so that the help is fast."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 import typer
 
-from skep.cli.exit_code import Commands
-from skep.cli.lazy_group import Later, LaterCommands
+from skep.cli.exit_code import CliGroup
+from skep.cli.lazy_group import LazyCommand, LazyGroup
 
 
-class Tree(Commands, LaterCommands):
+class RootGroup(CliGroup, LazyGroup):
     """The commands by name, in the order of the help."""
 
-    later: ClassVar[Mapping[str, Later]] = {
-        "serve": Later("commands.serve:serve", "Run a server until it is told to stop."),
-        "push": Later("commands.push:push", "Push messages into a queue."),
-        "pop": Later("commands.pop:pop", "Lease the next messages of a queue, and show them."),
-        "ack": Later("commands.pop:ack", "Say what became of all messages of a lease."),
-        "tail": Later(
-            "commands.tail:tail", "Show the newest messages of a queue without consuming them."
+    lazy_commands: ClassVar[Mapping[str, LazyCommand]] = {
+        "serve": LazyCommand("commands.serve:serve", "Run a server until it is stopped."),
+        "push": LazyCommand("commands.push:push", "Push messages to a queue."),
+        "pop": LazyCommand("commands.pop:pop", "Lease and print the next messages of a queue."),
+        "ack": LazyCommand("commands.pop:ack", "Settle all messages of a lease."),
+        "tail": LazyCommand(
+            "commands.tail:tail", "Print the newest messages of a queue without consuming them."
         ),
-        "trace": Later(
-            "commands.trace:trace", "Show messages with a trace id, or events with a name."
+        "trace": LazyCommand(
+            "commands.trace:trace", "Print the messages of a trace id, or the events with a name."
         ),
-        "bench": Later("commands.bench:bench", "Measure how many messages a second come and go."),
-        "demo": Later("commands.demo:demo", "Fill a server with a small shop to look at."),
-        "backup": Later(
-            "commands.backup:backup", "Let the server copy its store, while work goes on."
+        "bench": LazyCommand("commands.bench:bench", "Measure the throughput of pushes and pops."),
+        "demo": LazyCommand(
+            "commands.demo:demo", "Fill a server with the example data of a small shop."
         ),
-        "restore": Later("commands.backup:restore", "Put a backup in place, on this machine."),
-        "transfer": Later("commands.transfer:transfer", "Move queues from one store to another."),
-        "completion": Later(
-            "commands.completion:completion", "Print the completion script of a shell."
+        "backup": LazyCommand("commands.backup:backup", "Back up the store of a running server."),
+        "restore": LazyCommand("commands.backup:restore", "Restore a backup to a local directory."),
+        "transfer": LazyCommand(
+            "commands.transfer:transfer", "Copy queues from one store to another."
         ),
-        "queue": Later("commands.queue:app", "Make, show, configure, clear and delete queues."),
-        "message": Later("commands.message:app", "Show, give up and delete one message by its id."),
-        "group": Later("commands.group:app", "Show, move and delete consumer groups."),
-        "application": Later(
-            "commands.application:app", "Show and reset what writes under versions."
+        "completion": LazyCommand(
+            "commands.completion:completion", "Print the completion script for a shell."
         ),
-        "dead-letter": Later(
-            "commands.dead_letter:app", "Show, send back and delete dead letters."
+        "queue": LazyCommand(
+            "commands.queue:app", "Create, show, configure, clear and delete queues."
         ),
-        "maintenance": Later(
-            "commands.maintenance:app", "Lay pushes aside, or let pops find nothing."
+        "message": LazyCommand(
+            "commands.message:app", "Show, dead-letter and delete a message by its id."
         ),
-        "pipeline": Later("pipeline.app:app", "Run jobs over whole queues, with Spark."),
-        "key": Later("commands.key:app", "Make, list and revoke API keys."),
-        "ownerless": Later(
-            "commands.orphan:app", "Show and discard rows in PostgreSQL whose queue does not exist."
+        "group": LazyCommand("commands.group:app", "Show, move and delete consumer groups."),
+        "application": LazyCommand(
+            "commands.application:app", "Show and reset applications of the exactly-once sink."
         ),
-        "migrate": Later("commands.migrate:app", "Bring the schema in PostgreSQL up to date."),
+        "dead-letter": LazyCommand(
+            "commands.dead_letter:app", "Show, replay and delete dead letters."
+        ),
+        "maintenance": LazyCommand("commands.maintenance:app", "Buffer pushes or pause pops."),
+        "pipeline": LazyCommand("pipeline.app:app", "Run Spark jobs over whole queues."),
+        "key": LazyCommand("commands.key:app", "Create, list and revoke API keys."),
+        "orphan": LazyCommand(
+            "commands.orphan:app", "Show and delete PostgreSQL rows whose queue does not exist."
+        ),
+        "migrate": LazyCommand("commands.migrate:app", "Migrate the PostgreSQL schema."),
     }
 
 
 app = typer.Typer(
     name="skep",
-    cls=Tree,
+    cls=RootGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         from importlib.metadata import version
 
         typer.echo(f"skep {version('skep')}")
@@ -73,7 +77,9 @@ def _print_version(asked: bool) -> None:
 
 Version = Annotated[
     bool,
-    typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    typer.Option(
+        "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+    ),
 ]
 
 

@@ -4,6 +4,7 @@ The source of ``sync_connection.py``, which ``make sync`` writes.
 """
 
 import asyncio
+import logging
 from ssl import SSLContext
 
 import httpx
@@ -18,6 +19,8 @@ from skep.client.request import (
 )
 from skep.client.retry import Attempts, Retry
 from skep.errors import Closed
+
+_log = logging.getLogger("skep.client")
 
 
 class AsyncConnection:
@@ -64,4 +67,12 @@ class AsyncConnection:
                 if response.is_success:
                     return ClientResponse(response.content, attempts.uncertain)
                 failure = rejection_of(response)
-            await asyncio.sleep(attempts.pause(failure))
+            delay = attempts.pause(failure)
+            _log.info(
+                "request failed, retrying: method=%s path=%s delay=%.1fs error=%s",
+                request.method,
+                request.path,
+                delay,
+                failure.error,
+            )
+            await asyncio.sleep(delay)

@@ -3,6 +3,7 @@
 Generated from ``async_connection.py``: change that, then ``make sync``.
 """
 
+import logging
 import time
 from ssl import SSLContext
 
@@ -18,6 +19,8 @@ from skep.client.request import (
 )
 from skep.client.retry import Attempts, Retry
 from skep.errors import Closed
+
+_log = logging.getLogger("skep.client")
 
 
 class Connection:
@@ -64,4 +67,12 @@ class Connection:
                 if response.is_success:
                     return ClientResponse(response.content, attempts.uncertain)
                 failure = rejection_of(response)
-            time.sleep(attempts.pause(failure))
+            delay = attempts.pause(failure)
+            _log.info(
+                "request failed, retrying: method=%s path=%s delay=%.1fs error=%s",
+                request.method,
+                request.path,
+                delay,
+                failure.error,
+            )
+            time.sleep(delay)

@@ -1,4 +1,4 @@
-"""``skep application``: what writes under versions, such as a Spark query."""
+"""``skep application``: writers of the exactly-once sink, such as Spark queries."""
 
 from typing import Annotated
 
@@ -14,17 +14,17 @@ from skep.wire.journal.sink import AppResponse
 app = typer.Typer(no_args_is_help=True)
 
 Name = Annotated[
-    str, typer.Argument(help="The application: its txnAppId, or the id of its Spark query.")
+    str, typer.Argument(help="The txnAppId of the application, or the id of its Spark query.")
 ]
 
 
 @app.command()
 def show(name: Name, url: Url = DEFAULT_URL, token: Token = None, as_json: Json = False) -> None:
-    """Show the last version that an application has committed."""
+    """Show the last version that an application committed."""
     with connect(url, token) as client:
-        found = client.connection.send(read(paths.application(name))).decode(AppResponse)
-    words = "no version" if found.version is None else f"version {found.version}"
-    output.print_done(found, f"{words} committed", as_json=as_json)
+        state = client.connection.send(read(paths.application(name))).decode(AppResponse)
+    version = "none" if state.version is None else state.version
+    output.print_done(state, f"last committed version: {version}", as_json=as_json)
 
 
 @app.command()
@@ -35,11 +35,12 @@ def reset(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Let an application start over, and release its name: what it writes again is there twice."""
-    confirm(f"Forget which versions {name!r} has committed?", yes=yes)
+    """Delete the committed versions and the owner of an application.
+
+    The application then starts over: versions that it writes again are stored twice.
+    """
+    confirm(f"Delete the committed versions of application {name!r}?", yes=yes)
     with connect(url, token) as client:
-        found = client.connection.send(delete(paths.application(name))).decode(AppResponse)
-    words = (
-        "its owner is" if found.version is None else f"version {found.version} and all before are"
-    )
-    output.print_done(found, f"{words} forgotten", as_json=as_json)
+        state = client.connection.send(delete(paths.application(name))).decode(AppResponse)
+    version = "none" if state.version is None else state.version
+    output.print_done(state, f"reset {name}, last committed version: {version}", as_json=as_json)

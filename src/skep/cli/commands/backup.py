@@ -11,34 +11,36 @@ from skep.cli.connect import DEFAULT_URL, Token, Url, connect
 from skep.cli.options import Json
 
 TIMEOUT = 3600.0
-"""Seconds that the server may take to copy what cannot be linked."""
+"""Seconds that the server may take to copy files that cannot be linked."""
 
 
 def backup(
-    path: Annotated[str, typer.Argument(help="A path below the server's backup directory.")],
+    path: Annotated[
+        str, typer.Argument(help="Path of the backup, relative to the server's backup directory.")
+    ],
     url: Url = DEFAULT_URL,
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Let the server copy its store, while work goes on.
+    """Back up the store of a running server.
 
-    The server writes it below the directory that its setting SKEP_BACKUP_DIRECTORY names. There
-    must be nothing at PATH yet.
+    The server copies its store to PATH in its SKEP_BACKUP_DIRECTORY, and keeps serving requests
+    meanwhile. PATH must not exist yet.
     """
     with connect(url, token, timeout=TIMEOUT) as client:
-        made = client.backup(path)
-    output.print_done({"path": made}, made, as_json=as_json)
+        full_path = client.backup(path)
+    output.print_done({"path": full_path}, full_path, as_json=as_json)
 
 
 def restore(
-    backup: Annotated[Path, typer.Argument(help="A directory that skep backup has made.")],
-    path: Annotated[Path, typer.Argument(help="Where the store goes; it must not exist.")],
+    backup: Annotated[Path, typer.Argument(help="Directory of a backup made by skep backup.")],
+    path: Annotated[Path, typer.Argument(help="Directory of the new store; must not exist.")],
     as_json: Json = False,
 ) -> None:
-    """Put a backup in place, on this machine.
+    """Restore a backup to a local directory.
 
-    Every entry of it is read first: a damaged backup is refused, and nothing is left behind.
-    Start the server on it with skep serve --store PATH.
+    Every entry is verified first: a damaged backup is rejected, and nothing is written. Start a
+    server on the restored store with skep serve --store PATH.
     """
     embedded.restore(backup, path)
-    output.print_done({"path": path}, f"{path} holds the backup now", as_json=as_json)
+    output.print_done({"path": path}, f"restored to {path}", as_json=as_json)

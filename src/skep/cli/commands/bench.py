@@ -1,4 +1,4 @@
-"""``skep bench``: how fast a server is, from here."""
+"""``skep bench``: the throughput of a server, measured from this machine."""
 
 import asyncio
 from contextlib import suppress
@@ -20,17 +20,17 @@ from skep.model.message import Draft, Receipt
 
 CONSUMERS = 4
 WAIT_SECONDS = 2.0
-"""A consumer that finds nothing for so long has nothing more to do."""
+"""A consumer ends after waiting this long for a message."""
 
-Messages = Annotated[int, typer.Option(min=1, help="How many messages.")]
-Batch = Annotated[int, typer.Option(min=1, help="Messages per request at most.")]
-Partitions = Annotated[int, typer.Option(min=1, help="Partitions to spread them over.")]
-Size = Annotated[int, typer.Option(min=2, help="Bytes per payload.")]
+Messages = Annotated[int, typer.Option(min=1, help="Number of messages.")]
+Batch = Annotated[int, typer.Option(min=1, help="Maximum messages per request.")]
+Partitions = Annotated[int, typer.Option(min=1, help="Number of partitions.")]
+Size = Annotated[int, typer.Option(min=2, help="Payload size in bytes.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchLoad:
-    """What is pushed and consumed."""
+    """The messages to push and consume."""
 
     queue: str
     messages: int
@@ -52,10 +52,10 @@ def bench(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Measure how many messages a second come and go.
+    """Measure the throughput of pushes and pops.
 
-    It makes a queue of its own, bench-<random>, and deletes it at the end. Everything is really
-    stored, popped under leases and acknowledged.
+    Messages are stored durably in a temporary queue bench-<random>, popped under leases and
+    acknowledged. The queue is deleted at the end.
     """
     load = BenchLoad(
         queue=f"bench-{uuid4().hex[:12]}",
@@ -79,12 +79,12 @@ def bench(
 
 
 async def _measure(client: AsyncClient, load: BenchLoad) -> tuple[float, float]:
-    """Seconds that pushing and consuming took. What it made is gone, however it ends."""
+    """Return the seconds that pushing and consuming took. The queue is always deleted."""
     async with client:
         try:
             return await _push(client, load), await _consume(client, load)
         finally:
-            # What went wrong before is what must be told.
+            # The first error is the one to report.
             with suppress(SkepError):
                 await client.queues.delete(load.queue)
 
@@ -103,8 +103,8 @@ async def _push(client: AsyncClient, load: BenchLoad) -> float:
 
 
 @dataclass(slots=True)
-class Rest:
-    """What is still to be consumed, and when that was nothing any more."""
+class Remaining:
+    """The number of messages still to be consumed, and when it reached zero."""
 
     messages: int
     ended_at: float = 0.0
@@ -116,23 +116,25 @@ class Rest:
 
 
 async def _consume(client: AsyncClient, load: BenchLoad) -> float:
-    begin, rest = perf_counter(), Rest(load.messages)
+    begin, remaining = perf_counter(), Remaining(load.messages)
     with output.progress("consuming", load.messages) as step:
-        consumers = (_work(client, load, rest, step) for _ in range(CONSUMERS))
+        consumers = (_work(client, load, remaining, step) for _ in range(CONSUMERS))
         await asyncio.gather(*consumers)
-    if rest.messages > 0:
-        raise Unavailable(f"{rest.messages} messages are with no consumer; is it in maintenance?")
-    return rest.ended_at - begin
+    if remaining.messages > 0:
+        raise Unavailable(
+            f"{remaining.messages} messages were not delivered; are pops paused for maintenance?"
+        )
+    return remaining.ended_at - begin
 
 
-async def _work(client: AsyncClient, load: BenchLoad, rest: Rest, step: Step) -> None:
-    """Consume until there is nothing more."""
-    while rest.messages > 0:
+async def _work(client: AsyncClient, load: BenchLoad, remaining: Remaining, step: Step) -> None:
+    """Consume until no message is left."""
+    while remaining.messages > 0:
         delivery = await client.pop(
             load.queue, batch=load.batch, partitions=load.partitions, wait=WAIT_SECONDS
         )
         if delivery is None:
             return
         await client.ack(delivery)
-        rest.take(len(delivery.messages))
+        remaining.take(len(delivery.messages))
         step(len(delivery.messages))

@@ -1,4 +1,4 @@
-"""``skep completion``: the script that lets a shell complete commands."""
+"""``skep completion``: completion scripts for shells."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -15,10 +15,10 @@ class Shell(StrEnum):
 
 def completion(
     ctx: typer.Context,
-    shell: Annotated[Shell, typer.Argument(help="The shell that will read it.")] = Shell.BASH,
+    shell: Annotated[Shell, typer.Argument(help="Name of the shell.")] = Shell.BASH,
 ) -> None:
-    """Print the completion script of a shell.
+    """Print the completion script for a shell.
 
-    For bash: put eval "$(skep completion bash)" into your .bashrc.
+    For bash, add this line to .bashrc: eval "$(skep completion bash)"
     """
     shell_complete(ctx.find_root().command, {}, "skep", "_SKEP_COMPLETE", f"source_{shell.value}")

@@ -1,4 +1,4 @@
-"""``skep dead-letter``: what groups gave up on."""
+"""``skep dead-letter``: messages that groups gave up on."""
 
 from typing import Annotated
 
@@ -6,13 +6,13 @@ import typer
 
 from skep.cli import output
 from skep.cli.connect import DEFAULT_URL, Token, Url, connect
-from skep.cli.json_view import shown_letter
+from skep.cli.json_view import dead_letter_json
 from skep.cli.options import Count, Json, OnlyGroup, OnlyPartition, Queue, Yes, confirm
 
 app = typer.Typer(no_args_is_help=True)
 
-Numbers = Annotated[list[int] | None, typer.Argument(help="Their numbers.")]
-All = Annotated[bool, typer.Option("--all", help="All of the queue.")]
+Numbers = Annotated[list[int] | None, typer.Argument(help="Numbers of the dead letters.")]
+All = Annotated[bool, typer.Option("--all", help="All dead letters of the queue.")]
 
 
 @app.command("list")
@@ -25,35 +25,38 @@ def list_letters(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """List the dead letters of a queue, the newest first."""
+    """List the dead letters of a queue, newest first."""
     with connect(url, token) as client:
         letters = client.dead_letters.list(queue, group=group, partition=partition, limit=count)
         total = len(letters)
         if total == count and not as_json:
             total = client.dead_letters.count(queue, group=group, partition=partition)
     output.print_list(
-        [shown_letter(letter) for letter in letters],
+        [dead_letter_json(letter) for letter in letters],
         ("number", "group", "partition", "offset", "failed at", "error"),
         [
-            (each.number, each.group, each.partition, each.offset, each.failed_at, each.error)
-            for each in letters
+            (
+                *(letter.number, letter.group, letter.partition, letter.offset),
+                *(letter.failed_at, letter.error),
+            )
+            for letter in letters
         ],
         as_json=as_json,
-        empty=f"there are no such dead letters in {queue!r}",
+        empty=f"no matching dead letters in queue {queue!r}",
     )
     if total > len(letters):
-        output.note(f"{total} in all; --count shows more")
+        output.note(f"showing {len(letters)} of {total}; --count shows more")
 
 
 @app.command()
 def show(
     queue: Queue,
-    number: Annotated[int, typer.Argument(help="Its number.")],
+    number: Annotated[int, typer.Argument(help="Number of the dead letter.")],
     url: Url = DEFAULT_URL,
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Show one dead letter with its payload."""
+    """Show a dead letter with its payload."""
     with connect(url, token) as client:
         letter = client.dead_letters.get(queue, number)
     fields = {
@@ -71,7 +74,7 @@ def show(
         "error": letter.error,
         "payload": letter.payload,
     }
-    output.print_one(shown_letter(letter), fields, as_json=as_json)
+    output.print_one(dead_letter_json(letter), fields, as_json=as_json)
 
 
 @app.command()
@@ -85,15 +88,18 @@ def replay(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Send dead letters back to the end of their partitions, for every group of the queue."""
+    """Push dead letters to their queue again.
+
+    They are appended to the end of their partitions, for all groups of the queue.
+    """
     _check_choice(numbers, group, partition, everything)
     with connect(url, token) as client:
         letters = client.dead_letters
         if numbers:
-            done = len(letters.replay(queue, numbers))
+            replayed = len(letters.replay(queue, numbers))
         else:
-            done = letters.replay_all(queue, group=group, partition=partition)
-    output.print_done({"replayed": done}, f"{done} sent back", as_json=as_json)
+            replayed = letters.replay_all(queue, group=group, partition=partition)
+    output.print_done({"replayed": replayed}, f"{replayed} replayed", as_json=as_json)
 
 
 @app.command()
@@ -108,23 +114,23 @@ def delete(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Throw dead letters away."""
+    """Delete dead letters."""
     _check_choice(numbers, group, partition, everything)
-    confirm(f"Throw these dead letters of {queue!r} away for good?", yes=yes)
+    confirm(f"Permanently delete these dead letters of queue {queue!r}?", yes=yes)
     with connect(url, token) as client:
         letters = client.dead_letters
         if numbers:
             letters.delete(queue, numbers)
-            done = len(numbers)
+            deleted = len(numbers)
         else:
-            done = letters.delete_all(queue, group=group, partition=partition)
-    output.print_done({"deleted": done}, f"{done} deleted", as_json=as_json)
+            deleted = letters.delete_all(queue, group=group, partition=partition)
+    output.print_done({"deleted": deleted}, f"{deleted} deleted", as_json=as_json)
 
 
 def _check_choice(
     numbers: list[int] | None, group: str | None, partition: str | None, everything: bool
 ) -> None:
-    """To say nothing is not to say all, and to say two things is to say neither."""
-    ways = [bool(numbers), bool(group or partition), everything]
-    if sum(ways) != 1:
-        raise typer.BadParameter("say which: NUMBERS, or --group and --partition, or --all")
+    """Require exactly one choice: nothing must not mean everything."""
+    choices = [bool(numbers), bool(group or partition), everything]
+    if sum(choices) != 1:
+        raise typer.BadParameter("give either NUMBERS, or --group or --partition, or --all")

@@ -1,4 +1,4 @@
-"""``skep demo``: something to look at."""
+"""``skep demo``: example data."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -13,9 +13,9 @@ from skep.cli.output import Step
 
 STEP = 500
 
-Orders = Annotated[int, typer.Option(min=1, max=100_000, help="How many orders.")]
-Seed = Annotated[int, typer.Option(help="The same seed makes the same shop.")]
-Prefix = Annotated[str, typer.Option(help="What the names of its queues begin with.")]
+Orders = Annotated[int, typer.Option(min=1, max=100_000, help="Number of orders.")]
+Seed = Annotated[int, typer.Option(help="Seed of the random data.")]
+Prefix = Annotated[str, typer.Option(help="Prefix of the queue names.")]
 
 
 def demo(
@@ -26,23 +26,23 @@ def demo(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Fill a server with a small shop to look at.
+    """Fill a server with the example data of a small shop.
 
-    Orders become payments, and payments become shipments, under one trace id each. Some fail
-    and are dead letters, a few are forgotten on their way, one customer orders a quarter of
-    everything, and the group reports is late. The same command again adds nothing.
+    Orders become payments, and payments become shipments, with one trace id each. Some fail and
+    become dead letters, a few get stuck, one customer places a quarter of all orders, and the
+    group reports lags. Repeating the command adds nothing.
     """
-    wanted = orders_of(seed, orders)
-    book: Book = {order.trace_id: order for order in wanted}
+    shop_orders = orders_of(seed, orders)
+    book: Book = {order.trace_id: order for order in shop_orders}
     with connect(url, token) as client:
         shop = Shop(client, prefix)
-        with output.progress("opening the shop", 3 * orders) as step:
+        with output.progress("creating orders", 3 * orders) as step:
             for first in range(0, orders, STEP):
-                shop.order(wanted[first : first + STEP])
-                step(len(wanted[first : first + STEP]))
+                shop.order(shop_orders[first : first + STEP])
+                step(len(shop_orders[first : first + STEP]))
             _all(lambda: shop.bill(book), step)
             _all(lambda: shop.ship(book), step)
-        _be_late(shop, orders)
+        _create_lag(shop, orders)
         counts = {
             name: client.queues.stats(name).pushed
             for name in (shop.orders, shop.payments, shop.shipments)
@@ -57,16 +57,16 @@ def _all(work: Callable[[], int], step: Step) -> None:
         step(done)
 
 
-def _be_late(shop: Shop, orders: int) -> None:
-    """A third and no more, also when the shop was opened before."""
-    known = [each for each in shop.client.groups.list(shop.orders) if each.group == "reports"]
-    if not known:
+def _create_lag(shop: Shop, orders: int) -> None:
+    """Let the group reports read a third of the orders, once."""
+    groups = [lag.group for lag in shop.client.groups.list(shop.orders)]
+    if "reports" not in groups:
         shop.report(max(1, orders // 3))
 
 
 def _words(shop: Shop, counts: dict[str, int], letters: int) -> str:
-    held = ", ".join(f"{count} in {name}" for name, count in counts.items())
-    return f"""there are {held}, and {letters} dead letters; try next
+    stored = ", ".join(f"{count} in {name}" for name, count in counts.items())
+    return f"""messages: {stored}; dead letters: {letters}. Next, try
 
   skep queue list
   skep tail {shop.shipments} --count 3

@@ -1,4 +1,4 @@
-"""``skep group``: how far consumer groups are, and moving them."""
+"""``skep group``: lag and cursors of consumer groups."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -15,37 +15,40 @@ app = typer.Typer(no_args_is_help=True)
 
 PLACES: dict[str, Target] = {"beginning": "beginning", "end": "end"}
 To = Annotated[
-    str, typer.Option("--to", help="beginning, end, an offset, or a time such as 2030-01-02T03:04.")
+    str,
+    typer.Option(
+        "--to", help="Target: beginning, end, an offset, or a time (UTC) such as 2030-01-02T03:04."
+    ),
 ]
 
 
 @app.command("list")
 def list_groups(
-    queue: Annotated[str | None, typer.Option(help="Only the groups of this queue.")] = None,
+    queue: Annotated[str | None, typer.Option(help="Only groups of this queue.")] = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """List the groups of every queue, and how far each is behind."""
+    """List the consumer groups with their lag."""
     with connect(url, token) as client:
         groups = client.groups.list(queue)
     output.print_list(
         groups,
-        ("queue", "group", "backlog", "partitions behind", "oldest waits since", "consumers"),
+        ("queue", "group", "backlog", "partitions behind", "oldest since", "consumers"),
         [
             (
-                *(each.queue, each.group, each.backlog, _partitions_behind(each)),
-                *(each.oldest_at, each.members),
+                *(lag.queue, lag.group, lag.backlog, _partitions_behind(lag)),
+                *(lag.oldest_at, lag.members),
             )
-            for each in groups
+            for lag in groups
         ],
         as_json=as_json,
-        empty="there are no groups; a group is there from its first pop on",
+        empty="no groups; a group is created by its first pop",
     )
 
 
 def _partitions_behind(group: GroupLag) -> int | None:
-    """None for one that reads as a stream: it is behind in the whole, and in no partition."""
+    """Return None for a reader group: its lag is not counted by partition."""
     return group.partitions_with_backlog or (None if group.backlog else 0)
 
 
@@ -57,7 +60,10 @@ def lag(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Show the position of a group in each partition of a queue, of a reader group in each lane."""
+    """Show the lag of a group by partition.
+
+    For a reader group, the lag is shown by lane.
+    """
     with connect(url, token) as client:
         partitions = client.groups.lag(queue, group)
         lanes = client.groups.lanes(queue, group) if not partitions else ()
@@ -75,13 +81,13 @@ def lag(
         ("partition", "cursor", "end", "backlog", "leased", "last consumed at"),
         [
             (
-                *(each.partition, each.cursor, each.end, each.backlog),
-                *(each.leased, each.last_consumed_at),
+                *(lag.partition, lag.cursor, lag.end, lag.backlog),
+                *(lag.leased, lag.last_consumed_at),
             )
-            for each in partitions
+            for lag in partitions
         ],
         as_json=as_json,
-        empty=f"{queue!r} has no partitions",
+        empty=f"queue {queue!r} has no partitions",
     )
 
 
@@ -95,7 +101,7 @@ def seek(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Move a group to another place in a queue; its leases end."""
+    """Move the cursors of a group in a queue; its leases end."""
     target = _target(to)
     with connect(url, token) as client:
         moved = client.groups.seek(queue, group, target, partition=partition)
@@ -125,11 +131,11 @@ def delete(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Forget a group: its next pop is a first contact with the queue."""
-    confirm(f"Forget how far {group!r} is in {queue!r}?", yes=yes)
+    """Delete a group from a queue: its next pop subscribes again."""
+    confirm(f"Delete group {group!r} and its cursors in queue {queue!r}?", yes=yes)
     with connect(url, token) as client:
         client.groups.delete(queue, group)
-    output.print_done({"deleted": group}, f"{group} is forgotten", as_json=as_json)
+    output.print_done({"deleted": group}, f"deleted group {group}", as_json=as_json)
 
 
 def _print_moved(partitions: int, *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""``skep key``: the file of API keys that a server reads."""
+"""``skep key``: the API key file of a server."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -18,32 +18,34 @@ from skep.model.quota import Quota
 
 app = typer.Typer(no_args_is_help=True)
 
-File = Annotated[
-    Path, typer.Option("--file", envvar="SKEP_API_KEYS", help="The file with the keys.")
-]
-Roles = Annotated[
-    list[str], typer.Option("--role", help=f"What it may do: {', '.join(ROLES)}. Can be repeated.")
-]
+File = Annotated[Path, typer.Option("--file", envvar="SKEP_API_KEYS", help="API key file.")]
+Roles = Annotated[list[str], typer.Option("--role", help=f"Role: {', '.join(ROLES)}. Repeatable.")]
 Queues = Annotated[
     list[str] | None,
-    typer.Option("--queue", help="Only for this queue, or for all that begin so: mail-*."),
+    typer.Option(
+        "--queue", help="Allowed queue, or prefix such as mail-*. Repeatable. Default: all."
+    ),
 ]
-Subject = Annotated[str | None, typer.Option(help="Who has it; kept with what he pushes.")]
+Subject = Annotated[
+    str | None, typer.Option(help="Owner of the key; stored as the producer of its messages.")
+]
 Replaces = Annotated[
     str | None,
-    typer.Option(help="The id of the key it replaces: it takes over its applications and quotas."),
+    typer.Option(
+        help="Id of the key to replace; the new key takes over its applications and quotas."
+    ),
 ]
 Quotas = Annotated[
     list[str] | None,
     typer.Option(
         "--quota",
         metavar="NAME=LIMIT",
-        help=f"A limit of its own: {', '.join(Quota.__struct_fields__)}. 0 is none.",
+        help=f"Quota: {', '.join(Quota.__struct_fields__)}. 0 is unlimited. Repeatable.",
     ),
 ]
 Expires = Annotated[
     datetime | None,
-    typer.Option(help="When it ends, in UTC.", formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]),
+    typer.Option(help="Expiry time in UTC.", formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]),
 ]
 
 
@@ -58,7 +60,7 @@ def create(
     expires: Expires = None,
     as_json: Json = False,
 ) -> None:
-    """Make a key and print it: it cannot be shown again, because only its hash is kept."""
+    """Create an API key and print it. Only its hash is stored: it cannot be printed again."""
     key = create_key(
         roles,
         queues=queues or None,
@@ -72,7 +74,7 @@ def create(
 
 
 def _quota(given: Sequence[str]) -> Quota:
-    pairs = (each.partition("=") for each in given)
+    pairs = (text.partition("=") for text in given)
     try:
         return msgspec.convert({name: limit for name, _, limit in pairs}, Quota, strict=False)
     except msgspec.ValidationError as error:
@@ -80,18 +82,18 @@ def _quota(given: Sequence[str]) -> Quota:
 
 
 def _principal(file: Path, replaces: str | None) -> str | None:
-    """The principal of the key to be replaced, which may be a replacement itself."""
+    """Return the principal of the key to replace, which may be a replacement itself."""
     if replaces is None:
         return None
-    known = {key.id: key for key in read_keys(file)}
-    if replaces not in known:
-        raise NotFound(f"there is no key {replaces!r}")
-    return known[replaces].principal or replaces
+    keys = {key.id: key for key in read_keys(file)}
+    if replaces not in keys:
+        raise NotFound(f"API key {replaces!r} does not exist")
+    return keys[replaces].principal or replaces
 
 
 @app.command("list")
 def list_keys(file: File, as_json: Json = False) -> None:
-    """List the keys in a file, without their secrets."""
+    """List the API keys in a file, without their secrets."""
     keys = read_keys(file)
     shown = [
         {
@@ -117,16 +119,18 @@ def list_keys(file: File, as_json: Json = False) -> None:
     ]
     columns = ("id", "roles", "queues", "subject", "expires at")
     output.print_list(
-        *(shown, columns, rows), as_json=as_json, empty=f"{file} holds no key; skep key create"
+        *(shown, columns, rows),
+        as_json=as_json,
+        empty=f"no API keys in {file}; create one with skep key create",
     )
 
 
 @app.command()
 def revoke(
-    key: Annotated[str, typer.Argument(help="The id of the key.")],
+    key: Annotated[str, typer.Argument(help="Id of the API key.")],
     file: File,
     as_json: Json = False,
 ) -> None:
-    """Remove a key; servers notice within seconds."""
+    """Revoke an API key. Servers reload the file within seconds."""
     revoke_key(file, key)
-    output.print_done({"revoked": key}, f"key {key} is revoked", as_json=as_json)
+    output.print_done({"revoked": key}, f"revoked API key {key}", as_json=as_json)

@@ -1,4 +1,4 @@
-"""``skep maintenance``: what a server does not do for a while."""
+"""``skep maintenance``: buffer pushes, pause pops."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -18,12 +18,16 @@ class Switch(StrEnum):
     OFF = "off"
 
 
-To = Annotated[Switch, typer.Argument(help="on begins it, off ends it.")]
+To = Annotated[Switch, typer.Argument(help="on starts it, off ends it.")]
 
 
 @app.command()
 def show(url: Url = DEFAULT_URL, token: Token = None, as_json: Json = False) -> None:
-    """Show what is in maintenance, and how many messages lie aside."""
+    """Show the state of maintenance.
+
+    That is whether pushes are buffered, whether pops are paused, and the number of buffered
+    messages.
+    """
     with connect(url, token) as client:
         state = client.maintenance.get()
     _print(state, as_json=as_json)
@@ -31,7 +35,7 @@ def show(url: Url = DEFAULT_URL, token: Token = None, as_json: Json = False) -> 
 
 @app.command()
 def push(to: To, url: Url = DEFAULT_URL, token: Token = None, as_json: Json = False) -> None:
-    """Lay pushes aside, durably; when it ends, deliver them in order."""
+    """Buffer pushes durably; deliver them in order when turned off."""
     with connect(url, token) as client:
         state = client.maintenance.set_pushing(to is Switch.ON)
     _print(state, as_json=as_json)
@@ -39,16 +43,17 @@ def push(to: To, url: Url = DEFAULT_URL, token: Token = None, as_json: Json = Fa
 
 @app.command()
 def pop(to: To, url: Url = DEFAULT_URL, token: Token = None, as_json: Json = False) -> None:
-    """Let every pop find nothing, until it ends."""
+    """Pause pops: all of them return empty until turned off."""
     with connect(url, token) as client:
         state = client.maintenance.set_popping(to is Switch.ON)
     _print(state, as_json=as_json)
 
 
 def _print(state: MaintenanceState, *, as_json: bool) -> None:
-    words = (
-        "pushes are laid aside" if state.pushing else "pushes are delivered",
-        "pops find nothing" if state.popping else "pops are served",
-        f"messages that lie aside: {state.aside}",
+    document = {"pushing": state.pushing, "popping": state.popping, "buffered": state.aside}
+    text = (
+        f"pushes: {'buffered' if state.pushing else 'delivered'}",
+        f"pops: {'paused' if state.popping else 'served'}",
+        f"buffered messages: {state.aside}",
     )
-    output.print_done(state, ", ".join(words), as_json=as_json)
+    output.print_done(document, ", ".join(text), as_json=as_json)

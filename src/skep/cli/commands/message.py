@@ -7,12 +7,14 @@ import typer
 
 from skep.cli import output
 from skep.cli.connect import DEFAULT_URL, Token, Url, connect
-from skep.cli.json_view import shown_message
+from skep.cli.json_view import message_json
 from skep.cli.options import Json, OnlyGroup, Yes, confirm
 
 app = typer.Typer(no_args_is_help=True)
 
-MessageId = Annotated[UUID, typer.Argument(help="Its id, as skep tail --json shows it.")]
+MessageId = Annotated[
+    UUID, typer.Argument(help="Id of the message, as printed by skep tail --json.")
+]
 
 
 @app.command()
@@ -32,23 +34,24 @@ def show(
         "pushed at": message.created_at,
         "payload": message.payload,
     }
-    output.print_one(shown_message(message), fields, as_json=as_json)
+    output.print_one(message_json(message), fields, as_json=as_json)
 
 
 @app.command()
 def give_up(
     message_id: MessageId,
     group: OnlyGroup = None,
-    error: Annotated[str, typer.Option(help="Why.")] = "",
+    error: Annotated[str, typer.Option(help="Reason of the dead letter.")] = "",
     url: Url = DEFAULT_URL,
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Make a message a dead letter of the groups that have not read it."""
+    """Dead-letter a message for the groups that have not read it."""
     with connect(url, token) as client:
         groups = client.messages.give_up(message_id, group=group, error=error)
-    words = f"it is a dead letter of {', '.join(groups)} now"
-    output.print_done({"groups": groups}, words, as_json=as_json)
+    output.print_done(
+        {"groups": groups}, f"dead-lettered for groups: {', '.join(groups)}", as_json=as_json
+    )
 
 
 @app.command()
@@ -59,8 +62,8 @@ def delete(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Remove a message for good; its offset stays empty."""
-    confirm(f"Remove the message {message_id} for good?", yes=yes)
+    """Permanently delete a message; its offset stays empty."""
+    confirm(f"Permanently delete message {message_id}?", yes=yes)
     with connect(url, token) as client:
         client.messages.delete(message_id)
-    output.print_done({"deleted": message_id}, f"{message_id} is removed", as_json=as_json)
+    output.print_done({"deleted": message_id}, f"deleted {message_id}", as_json=as_json)

@@ -1,4 +1,4 @@
-"""``skep migrate``: the schema in PostgreSQL."""
+"""``skep migrate``: the PostgreSQL schema."""
 
 import asyncio
 from types import ModuleType
@@ -10,26 +10,30 @@ from skep.cli import output
 from skep.cli.options import Json
 from skep.errors import Invalid, Unavailable
 
-app = typer.Typer(no_args_is_help=True, help="Bring the schema in PostgreSQL up to date.")
+app = typer.Typer(no_args_is_help=True, help="Migrate the PostgreSQL schema.")
 
-Store = Annotated[str, typer.Option("--store", envvar="SKEP_STORE", help="A URL: postgresql://…")]
+Store = Annotated[
+    str, typer.Option("--store", envvar="SKEP_STORE", help="URL of the database: postgresql://…")
+]
 
 
 @app.command()
 def up(store: Store) -> None:
-    """Apply what is pending. A server does it when it starts; this is for doing it before."""
-    done = asyncio.run(on_database(store, _migrate().apply))
-    for migration in done:
+    """Apply pending migrations. Servers do this at startup; use it to migrate beforehand."""
+    applied = asyncio.run(on_database(store, _migrate().apply))
+    for migration in applied:
         output.print_text(f"applied {migration.number:04} {migration.name}")
-    if not done:
-        output.print_text("nothing is pending")
+    if not applied:
+        output.print_text("no pending migrations")
 
 
 @app.command()
 def status(store: Store, as_json: Json = False) -> None:
-    """List the migrations that this version knows, and when each was applied."""
-    found = asyncio.run(on_database(store, _migrate().status))
-    rows = [(each.migration.number, each.migration.name, each.applied_at) for each in found]
+    """List the migrations of this version, and when each was applied."""
+    statuses = asyncio.run(on_database(store, _migrate().status))
+    rows = [
+        (status.migration.number, status.migration.name, status.applied_at) for status in statuses
+    ]
     if as_json:
         keys = "number", "name", "applied_at"
         output.print_document([dict(zip(keys, row, strict=True)) for row in rows])
@@ -39,17 +43,17 @@ def status(store: Store, as_json: Json = False) -> None:
 
 @app.command("print")
 def print_() -> None:
-    """Print the SQL of all migrations, for who applies them by other means."""
+    """Print the SQL of all migrations."""
     for migration in _migrate().MIGRATIONS:
         output.print_text(f"-- {migration.number:04} {migration.name}\n{migration.statements}")
 
 
 async def on_database(store: str, work: Any) -> Any:
-    """Do ``work`` on a connection to a store that need not be one a server would start on."""
+    """Run ``work`` on a connection, also if a server would not start on the database."""
     from skep.store.postgres.connections import Connections
 
     if not store.startswith(("postgresql://", "postgres://")):
-        raise Invalid("store", "must be a URL of PostgreSQL: postgresql://…")
+        raise Invalid("store", "must be a PostgreSQL URL: postgresql://…")
     database = Connections(store)
     try:
         return await database.read(work)
@@ -61,5 +65,5 @@ def _migrate() -> ModuleType:
     try:
         from skep.store.postgres import migrate  # an extra
     except ImportError:
-        raise Unavailable("install skep[postgres] to keep queues in PostgreSQL") from None
+        raise Unavailable("install skep[postgres] to use PostgreSQL") from None
     return migrate

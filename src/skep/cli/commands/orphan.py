@@ -1,4 +1,4 @@
-"""``skep ownerless``: rows in PostgreSQL whose queue does not exist."""
+"""``skep orphan``: rows in PostgreSQL whose queue does not exist."""
 
 import asyncio
 from functools import partial
@@ -13,37 +13,42 @@ from skep.errors import Unavailable
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Show and discard rows in PostgreSQL whose queue does not exist, as after a partial "
-    "restore.",
+    help="Show and delete PostgreSQL rows whose queue does not exist.",
 )
 
 
 @app.command("list")
 def list_(store: Store, as_json: Json = False) -> None:
-    """List the queues that do not exist and what they hold, up to 10,000 rows of a kind each."""
-    found = asyncio.run(on_database(store, _ownerless().find_ownerless))
+    """List missing queues with their remaining rows.
+
+    At most 10,000 rows of each kind are counted. Such rows are left by a partial restore.
+    """
+    orphans = asyncio.run(on_database(store, _orphan().find_ownerless))
     if as_json:
-        output.print_document([each._asdict() for each in found])
+        output.print_document([orphan._asdict() for orphan in orphans])
     else:
-        output.print_table(("QUEUE", "PARTITIONS", "SEGMENTS", "MESSAGES", "BYTES"), found)
+        output.print_table(("QUEUE", "PARTITIONS", "SEGMENTS", "MESSAGES", "BYTES"), orphans)
 
 
 @app.command()
 def discard(store: Store, yes: Yes = False, as_json: Json = False) -> None:
-    """Delete what these queues hold, for good; servers remove it when they run."""
-    found = asyncio.run(on_database(store, _ownerless().find_ownerless))
-    queues = [each.queue for each in found]
+    """Permanently delete the rows of missing queues.
+
+    The rows are marked here; running servers delete them in the background.
+    """
+    orphans = asyncio.run(on_database(store, _orphan().find_ownerless))
+    queues = [orphan.queue for orphan in orphans]
     if queues:
-        messages = sum(each.messages for each in found)
-        confirm(f"Delete {messages} messages of {len(queues)} queues for good?", yes=yes)
-        discard = partial(_ownerless().discard_ownerless, queues=queues)
+        messages = sum(orphan.messages for orphan in orphans)
+        confirm(f"Permanently delete {messages} messages of {len(queues)} queues?", yes=yes)
+        discard = partial(_orphan().discard_ownerless, queues=queues)
         asyncio.run(on_database(store, discard))
     output.print_done({"queues": queues}, f"{len(queues)} queues discarded", as_json=as_json)
 
 
-def _ownerless() -> ModuleType:
+def _orphan() -> ModuleType:
     try:
-        from skep.store.postgres import orphan as ownerless
+        from skep.store.postgres import orphan  # an extra
     except ImportError:
-        raise Unavailable("install skep[postgres] to keep queues in PostgreSQL") from None
-    return ownerless
+        raise Unavailable("install skep[postgres] to use PostgreSQL") from None
+    return orphan

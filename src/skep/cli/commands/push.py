@@ -1,4 +1,4 @@
-"""``skep push``: from an argument, a file or a pipe into a queue."""
+"""``skep push``: messages from an argument, a file or a pipe."""
 
 import asyncio
 import os
@@ -24,34 +24,38 @@ from skep.model.message import Draft, Receipt
 from skep.model.name import DEFAULT_PARTITION
 
 Payload = Annotated[
-    str | None, typer.Argument(help="One payload, as JSON. Without it, lines are read.")
+    str | None, typer.Argument(help="One payload, as JSON. Default: read lines from stdin.")
 ]
-Partition = Annotated[str, typer.Option(help="The partition of what names none itself.")]
+Partition = Annotated[str, typer.Option(help="Partition of messages that set none.")]
 TransactionId = Annotated[
-    str | None, typer.Option(help="The id of PAYLOAD: the same id again is a duplicate.")
+    str | None, typer.Option(help="Transaction id of PAYLOAD, for deduplication.")
 ]
-TraceId = Annotated[UUID | None, typer.Option(help="The trace to which the messages belong.")]
+TraceId = Annotated[UUID | None, typer.Option(help="Trace id of the messages.")]
 File = Annotated[
     Path | None,
-    typer.Option("--file", exists=True, dir_okay=False, help="Read lines here, not from stdin."),
+    typer.Option(
+        "--file", exists=True, dir_okay=False, help="Read lines from this file instead of stdin."
+    ),
 ]
 IsEnvelope = Annotated[
     bool,
-    typer.Option("--envelope", help="Lines are objects: payload, partition, transactionId, ..."),
+    typer.Option(
+        "--envelope", help="Lines are objects with payload, partition, transactionId, ..."
+    ),
 ]
 
 
 @dataclass(slots=True)
 class PushCounts:
-    """What became of the drafts that were sent."""
+    """The outcomes of the drafts that were sent."""
 
     stored: int = 0
     duplicates: int = 0
-    laid_aside: int = 0
+    buffered: int = 0
     error: Exception | None = None
 
     def settle(self, receipt: asyncio.Future[Receipt]) -> None:
-        """Count a draft whose fate is known; the first error is kept."""
+        """Count a draft that is stored or has failed; keep the first error."""
         if receipt.cancelled():
             return
         error = receipt.exception()
@@ -64,17 +68,17 @@ class PushCounts:
         if receipt.duplicate:
             self.duplicates += 1
         elif receipt.offset < 0:
-            self.laid_aside += 1
+            self.buffered += 1
         else:
             self.stored += 1
 
     def __str__(self) -> str:
-        aside = f", {self.laid_aside} laid aside until maintenance ends" if self.laid_aside else ""
-        return f"{self.stored} stored, {self.duplicates} duplicates{aside}"
+        buffered = f", {self.buffered} buffered until maintenance ends" if self.buffered else ""
+        return f"{self.stored} stored, {self.duplicates} duplicates{buffered}"
 
 
 def push(
-    queue: Annotated[str, typer.Argument(help="The queue; it is made if there is none.")],
+    queue: Annotated[str, typer.Argument(help="Name of the queue; created if it does not exist.")],
     payload: Payload = None,
     partition: Partition = DEFAULT_PARTITION,
     transaction_id: TransactionId = None,
@@ -85,10 +89,10 @@ def push(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Push messages into a queue.
+    """Push messages to a queue.
 
-    PAYLOAD is one message. Without it every line of a file or of stdin is one, as JSON. A line
-    that is wrong ends it: what comes before it is stored, and nothing after it is sent.
+    PAYLOAD is one message. Without it, every line of --file or stdin is one, as JSON. An invalid
+    line ends the command: messages before it are stored, messages after it are not sent.
     """
     _check_usage(payload, transaction_id, file, envelope)
     tally = PushCounts()
@@ -109,16 +113,16 @@ def _check_usage(
 ) -> None:
     if payload is None:
         if transaction_id is not None:
-            raise typer.BadParameter("--transaction-id is for one PAYLOAD; see --envelope")
+            raise typer.BadParameter("--transaction-id requires PAYLOAD; see --envelope for lines")
         if file is None and sys.stdin.isatty():
-            raise typer.BadParameter("give a PAYLOAD or --file, or pipe lines into it")
+            raise typer.BadParameter("give PAYLOAD or --file, or pipe lines to stdin")
     elif file is not None or envelope:
-        raise typer.BadParameter("a PAYLOAD goes without --file and --envelope")
+        raise typer.BadParameter("PAYLOAD cannot be combined with --file or --envelope")
 
 
 @contextmanager
 def _opened(file: Path | None) -> Iterator[int]:
-    """The file to read lines from: the one that is named, or stdin."""
+    """Open the file to read lines from, or return stdin."""
     if file is None:
         yield sys.stdin.fileno()
         return
@@ -130,7 +134,7 @@ def _opened(file: Path | None) -> Iterator[int]:
 
 
 async def _push(client: AsyncClient, queue: str, lines: Lines, tally: PushCounts) -> None:
-    """Send drafts until there are no more, or one is wrong or has failed."""
+    """Send drafts until the end, or until one is invalid or has failed."""
     in_bytes = lines.total is not None
     with output.progress("pushing", lines.total, in_bytes=in_bytes) as step:
 
@@ -148,7 +152,7 @@ async def _push(client: AsyncClient, queue: str, lines: Lines, tally: PushCounts
                         break
             except Invalid as error:
                 tally.error = tally.error or Invalid(
-                    f"line {lines.number}", f"{error}; nothing from there on was sent"
+                    f"line {lines.number}", f"{error}; this line and later ones were not sent"
                 )
             except Unavailable as error:
                 tally.error = tally.error or error
@@ -158,7 +162,7 @@ def _report(tally: PushCounts, *, as_json: bool) -> None:
     counts = {
         "stored": tally.stored,
         "duplicates": tally.duplicates,
-        "laidAside": tally.laid_aside,
+        "buffered": tally.buffered,
     }
     output.print_done(counts, str(tally), as_json=as_json)
     if tally.error is not None:

@@ -1,4 +1,4 @@
-"""``skep queue``: making, looking at, emptying and deleting queues."""
+"""``skep queue``: create, show, configure, clear and delete queues."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -8,7 +8,7 @@ import typer
 
 from skep.cli import output
 from skep.cli.connect import DEFAULT_URL, Token, Url, connect
-from skep.cli.json_view import shown_partition, shown_queue, shown_removal, shown_summary
+from skep.cli.json_view import partition_json, queue_json, removal_json, summary_json
 from skep.cli.options import Count, Json, OnlyPartition, Queue, Yes, confirm
 from skep.cli.queue_options import given, with_options
 from skep.errors import Conflict, QueueNotFound
@@ -17,8 +17,8 @@ from skep.model.stats import PartitionSummary, QueueSummary
 
 app = typer.Typer(no_args_is_help=True)
 
-Namespace = Annotated[str | None, typer.Option(help="Its first label.")]
-Task = Annotated[str | None, typer.Option(help="Its second label.")]
+Namespace = Annotated[str | None, typer.Option(help="First label of the queue.")]
+Task = Annotated[str | None, typer.Option(help="Second label of the queue.")]
 
 
 @app.command()
@@ -32,15 +32,17 @@ def create(
     as_json: Json = False,
     **options: Any,
 ) -> None:
-    """Make a queue. What is left out has its default; docs/concepts.md explains the options."""
+    """Create a queue. Omitted options get their defaults."""
     with connect(url, token) as client:
         try:
             client.queues.get(queue)
         except QueueNotFound:
-            made = client.queues.configure(queue, namespace=namespace, task=task, **given(options))
+            created = client.queues.configure(
+                queue, namespace=namespace, task=task, **given(options)
+            )
         else:
-            raise Conflict(f"there is a queue {queue!r} already; see skep queue configure")
-    output.print_done(shown_queue(made), f"{queue} is configured", as_json=as_json)
+            raise Conflict(f"queue {queue!r} already exists; change it with skep queue configure")
+    output.print_done(queue_json(created), f"created {queue}", as_json=as_json)
 
 
 @app.command()
@@ -54,35 +56,37 @@ def configure(
     as_json: Json = False,
     **options: Any,
 ) -> None:
-    """Change options of a queue. What is left out stays as it is."""
+    """Change options of a queue. Omitted options keep their values."""
     with connect(url, token) as client:
-        known = client.queues.get(queue)
-        made = client.queues.configure(
+        current = client.queues.get(queue)
+        configured = client.queues.configure(
             queue,
-            namespace=known.namespace if namespace is None else namespace,
-            task=known.task if task is None else task,
-            **msgspec.structs.asdict(known.options) | given(options),
+            namespace=current.namespace if namespace is None else namespace,
+            task=current.task if task is None else task,
+            **msgspec.structs.asdict(current.options) | given(options),
         )
-    output.print_done(shown_queue(made), f"{queue} is configured", as_json=as_json)
+    output.print_done(queue_json(configured), f"configured {queue}", as_json=as_json)
 
 
 @app.command("list")
 def list_queues(
-    namespace: Annotated[str | None, typer.Option(help="Only with this first label.")] = None,
-    task: Annotated[str | None, typer.Option(help="Only with this second label.")] = None,
+    namespace: Annotated[
+        str | None, typer.Option(help="Only queues with this first label.")
+    ] = None,
+    task: Annotated[str | None, typer.Option(help="Only queues with this second label.")] = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """List the queues, and what became of their messages."""
+    """List the queues with their message counts by status."""
     with connect(url, token) as client:
         summaries = client.queues.summaries(namespace=namespace, task=task)
     output.print_list(
-        [shown_summary(summary) for summary in summaries],
+        [summary_json(summary) for summary in summaries],
         ("queue", "namespace", "task", "partitions", "pending", "leased", "dead letters", "total"),
         [_to_row(summary) for summary in summaries],
         as_json=as_json,
-        empty="there are no such queues; skep queue create makes one, and so does skep push",
+        empty="no matching queues; create one with skep queue create or skep push",
     )
 
 
@@ -96,13 +100,13 @@ def _to_row(summary: QueueSummary) -> tuple[object, ...]:
 
 @app.command()
 def show(queue: Queue, url: Url = DEFAULT_URL, token: Token = None, as_json: Json = False) -> None:
-    """Show one queue with its options and its partitions."""
+    """Show a queue with its options and partitions."""
     with connect(url, token) as client:
         summary = client.queues.summary(queue)
         partitions = client.queues.partition_summaries(queue)
     if as_json:
-        shown = [shown_partition(each) for each in partitions]
-        output.print_document(shown_summary(summary) | {"partitions": shown})
+        shown = [partition_json(partition) for partition in partitions]
+        output.print_document(summary_json(summary) | {"partitions": shown})
     else:
         _print_queue(summary, partitions)
 
@@ -122,8 +126,13 @@ def _print_queue(summary: QueueSummary, partitions: Sequence[PartitionSummary]) 
         }
     )
     rows = [
-        (each.name, each.counts.pending, each.counts.processing, each.counts.total)
-        for each in partitions
+        (
+            partition.name,
+            partition.counts.pending,
+            partition.counts.processing,
+            partition.counts.total,
+        )
+        for partition in partitions
     ]
     output.print_table(("partition", "pending", "leased", "total"), rows)
 
@@ -136,19 +145,22 @@ def removals(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Show what left a queue in the last 90 days, and by which rule, the newest first."""
+    """Show deletions of the last 90 days, newest first."""
     with connect(url, token) as client:
-        found = client.queues.removals(queue, limit=count)
-        names = {each.number: each.name for each in client.queues.partitions(queue)}
+        removed = client.queues.removals(queue, limit=count)
+        names = {partition.number: partition.name for partition in client.queues.partitions(queue)}
     output.print_list(
-        [shown_removal(each, names.get(each.partition, "-")) for each in found],
+        [removal_json(removal, names.get(removal.partition, "-")) for removal in removed],
         ("at", "partition", "rule", "messages"),
         [
-            (to_datetime(each.executed_at), names.get(each.partition), each.kind, each.messages)
-            for each in found
+            (
+                *(to_datetime(removal.executed_at), names.get(removal.partition)),
+                *(removal.kind, removal.messages),
+            )
+            for removal in removed
         ],
         as_json=as_json,
-        empty=f"nothing has left {queue!r}",
+        empty=f"no messages were deleted from queue {queue!r}",
     )
 
 
@@ -161,12 +173,15 @@ def clear(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Remove all messages of a queue; its offsets and groups stay."""
-    where = queue if partition is None else f"{queue}/{partition}"
-    confirm(f"Remove all messages of {where!r} for good?", yes=yes)
+    """Permanently delete all messages of a queue.
+
+    Offsets and groups stay.
+    """
+    target = f"queue {queue!r}" + ("" if partition is None else f" partition {partition!r}")
+    confirm(f"Permanently delete all messages of {target}?", yes=yes)
     with connect(url, token) as client:
         removed = client.queues.clear(queue, partition=partition)
-    output.print_done({"removed": removed}, f"{removed} removed", as_json=as_json)
+    output.print_done({"removed": removed}, f"{removed} deleted", as_json=as_json)
 
 
 @app.command()
@@ -177,8 +192,11 @@ def delete(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Delete a queue with its messages, groups, dead letters and traces."""
-    confirm(f"Delete {queue!r} with all it holds, for good?", yes=yes)
+    """Permanently delete a queue and all its data.
+
+    That includes messages, groups, dead letters and traces.
+    """
+    confirm(f"Permanently delete queue {queue!r} with all its data?", yes=yes)
     with connect(url, token) as client:
         client.queues.delete(queue)
-    output.print_done({"deleted": queue}, f"{queue} is deleted", as_json=as_json)
+    output.print_done({"deleted": queue}, f"deleted {queue}", as_json=as_json)

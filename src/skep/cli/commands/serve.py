@@ -1,4 +1,4 @@
-"""``skep serve``: from settings to a server. The composition root."""
+"""``skep serve``: builds a server from settings. The composition root."""
 
 import gc
 import logging
@@ -15,8 +15,8 @@ import uvloop
 from skep import embedded
 from skep.cli import open_files
 from skep.cli.encryption_key import read_encryption_keys
-from skep.cli.exit_code import code_of, complain
-from skep.cli.supervisor import Crew, listen
+from skep.cli.exit_code import code_of, print_error
+from skep.cli.supervisor import Supervisor, listen
 from skep.core.limits import Limits
 from skep.errors import Invalid, SkepError, Unavailable
 from skep.http.app import App
@@ -30,28 +30,30 @@ from skep.settings import Settings
 
 Store = Annotated[
     str | None,
-    typer.Option(help="A directory, rocksdb:///path, postgresql://… or memory://. [SKEP_STORE]"),
+    typer.Option(help="Directory, rocksdb:///path, postgresql://… or memory://. [SKEP_STORE]"),
 ]
-Host = Annotated[str | None, typer.Option(help="The address to listen on. [SKEP_HOST]")]
-Port = Annotated[int | None, typer.Option(help="The port to listen on. [SKEP_PORT]")]
+Host = Annotated[str | None, typer.Option(help="Address to listen on. [SKEP_HOST]")]
+Port = Annotated[int | None, typer.Option(help="Port to listen on. [SKEP_PORT]")]
 Workers = Annotated[
     int | None,
-    typer.Option(min=1, help="Processes on the port, with PostgreSQL as the store. [SKEP_WORKERS]"),
+    typer.Option(min=1, help="Number of worker processes; PostgreSQL only. [SKEP_WORKERS]"),
 ]
 Anonymous = Annotated[
     bool | None,
     typer.Option(
         "--allow-anonymous",
-        help="Listen where others can reach it although nobody has to say who he is.",
+        help="Allow unauthenticated access on a non-loopback address. [SKEP_ALLOW_ANONYMOUS]",
     ),
 ]
-ApiKeys = Annotated[str | None, typer.Option(help="A file with API keys. [SKEP_API_KEYS]")]
+ApiKeys = Annotated[str | None, typer.Option(help="API key file. [SKEP_API_KEYS]")]
 Certificate = Annotated[
-    str | None, typer.Option(help="A PEM file, to serve over TLS. [SKEP_TLS_CERTIFICATE]")
+    str | None, typer.Option(help="TLS certificate, a PEM file. [SKEP_TLS_CERTIFICATE]")
 ]
-CertificateKey = Annotated[str | None, typer.Option(help="Its key. [SKEP_TLS_KEY]")]
+CertificateKey = Annotated[
+    str | None, typer.Option(help="Key of the TLS certificate. [SKEP_TLS_KEY]")
+]
 LogLevel = Annotated[
-    str | None, typer.Option(help="debug, info, warning or error. [SKEP_LOG_LEVEL]")
+    str | None, typer.Option(help="Log level: debug, info, warning or error. [SKEP_LOG_LEVEL]")
 ]
 
 
@@ -66,10 +68,10 @@ def serve(
     tls_key: CertificateKey = None,
     log_level: LogLevel = None,
 ) -> None:
-    """Run a server until it is told to stop.
+    """Run a server until it is stopped.
 
-    Every setting can be given as SKEP_... in the environment too, and some only there: see
-    docs/server.md. A misspelt one stops the server.
+    Every option can also be set in the environment as SKEP_...; some settings exist only there,
+    see docs/server.md. An unknown SKEP_ variable is an error.
     """
     settings = Settings.from_env(
         os.environ,
@@ -88,10 +90,10 @@ def serve(
     if settings.workers == 1:
         uvloop.run(run(settings))
     else:
-        raise typer.Exit(_serve_together(settings))
+        raise typer.Exit(_serve_workers(settings))
 
 
-def _serve_together(settings: Settings) -> int:
+def _serve_workers(settings: Settings) -> int:
     if not settings.store.startswith(("postgresql://", "postgres://")):
         raise Invalid("workers", "must be 1: only PostgreSQL can be shared by several processes")
     check_exposure(settings)
@@ -99,22 +101,22 @@ def _serve_together(settings: Settings) -> int:
     try:
         listening = listen(settings.host, settings.port)
     except OSError as error:
-        raise Unavailable(f"port {settings.port} cannot be listened on: {error}") from None
+        raise Unavailable(f"could not listen on port {settings.port}: {error}") from None
 
     def work(is_first: bool) -> None:
         try:
-            uvloop.run(run(settings, listening, speaks=is_first))
+            uvloop.run(run(settings, listening, announce=is_first))
         except SkepError as error:
-            complain(str(error))
+            print_error(str(error))
             raise SystemExit(code_of(error)) from None
 
-    return Crew(listening, settings.workers, work).run()
+    return Supervisor(listening, settings.workers, work).run()
 
 
 async def run(
-    settings: Settings, listening: socket.socket | None = None, *, speaks: bool = True
+    settings: Settings, listening: socket.socket | None = None, *, announce: bool = True
 ) -> None:
-    """Open the store, serve, and close it again."""
+    """Open the store, serve, and close the store."""
     check_exposure(settings)
     authenticator = build_authenticator(settings)
     limits = HttpLimits(
@@ -144,40 +146,39 @@ async def run(
             backup_directory=Path(settings.backup_directory) if settings.backup_directory else None
         )
         app = App(broker, routes, authenticator=authenticator, origins=origins, limits=limits)
-        started = partial(welcome, settings) if speaks else None
+        started = partial(print_banner, settings) if announce else None
         server = HttpServer(app, broker, address, limits=limits, started=started)
-        _spare_the_collector()
+        _tune_gc()
         await server.serve(sockets=[listening] if listening else None)
         broker.insight.health.check_store()
 
 
 def broker_limits(settings: Settings) -> Limits:
-    """Raise ``Invalid`` for a payload that would be refused whenever another push waits."""
+    """Return the limits; raise ``Invalid`` if a payload could exceed all pending bytes."""
     limits = Limits(payload_bytes=settings.payload_bytes)
     if limits.payload_bytes > limits.pending_bytes:
         raise Invalid(
             "SKEP_PAYLOAD_BYTES",
-            f"must be at most {limits.pending_bytes}, not {limits.payload_bytes}: no more may wait "
-            "for the store (pending_bytes)",
+            f"must be at most {limits.pending_bytes} (pending_bytes), not {limits.payload_bytes}",
         )
     return limits
 
 
 def without_password(store: str) -> str:
-    """The URL of a store as it may be shown: of what could be secret, nothing."""
+    """Return the URL of a store without password and query."""
     scheme, separator, rest = store.partition("?")[0].partition("://")
-    user, _, place = rest.rpartition("@")
-    name = user.partition(":")[0]
-    return f"{scheme}{separator}{name}@{place}" if name else f"{scheme}{separator}{place}"
+    credentials, _, location = rest.rpartition("@")
+    user = credentials.partition(":")[0]
+    return f"{scheme}{separator}{user}@{location}" if user else f"{scheme}{separator}{location}"
 
 
-def welcome(settings: Settings, address: Address) -> None:
-    """Say what to open and what to type."""
+def print_banner(settings: Settings, address: Address) -> None:
+    """Print the URL, and commands to try."""
     url = address.url
     sys.stdout.write(
-        f"skep keeps its queues in {without_password(settings.store)} and listens on {url}\n"
-        f"  open   {url}/docs\n"
-        f"""  type   curl {url}/api/v1/push -d '{{"items":[{{"queue":"orders","payload":1}}]}}'\n"""
+        f"skep with store {without_password(settings.store)} listens on {url}\n"
+        f"  docs   {url}/docs\n"
+        f"""  try    curl {url}/api/v1/push -d '{{"items":[{{"queue":"orders","payload":1}}]}}'\n"""
         f"         curl '{url}/api/v1/pop/queue/orders?autoAck=true'\n"
     )
     sys.stdout.flush()
@@ -192,8 +193,8 @@ def _log_to_stderr(level: str) -> None:
     )
 
 
-def _spare_the_collector() -> None:
-    """What is here now stays for good, and what comes holds no cycles: look less often."""
+def _tune_gc() -> None:
+    """Collect less often: objects made at startup stay, and requests make no cycles."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)

@@ -1,4 +1,4 @@
-"""``skep tail``: reading along without disturbing anybody."""
+"""``skep tail``: read messages without consuming them."""
 
 import signal
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ import typer
 from skep.cli import output
 from skep.cli.commands.pop import COLUMNS, to_row
 from skep.cli.connect import DEFAULT_URL, Token, Url, connect
-from skep.cli.json_view import shown_message
+from skep.cli.json_view import message_json
 from skep.cli.options import Count, Json, OnlyPartition, Queue
 from skep.client.sync_client import Client
 from skep.errors import SkepError
@@ -20,9 +20,11 @@ from skep.model.message import Message
 BATCH = 100
 WAIT_SECONDS = 20.0
 
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Show what is pushed from now on.")]
+Follow = Annotated[
+    bool, typer.Option("--follow", "-f", help="Print new messages until interrupted.")
+]
 Group = Annotated[
-    str | None, typer.Option(help="With -f: a group that stays, and goes on where it was.")
+    str | None, typer.Option(help="With -f: use this group, and continue from its cursor.")
 ]
 
 
@@ -36,20 +38,20 @@ def tail(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Show the newest messages of a queue without consuming them.
+    """Print the newest messages of a queue without consuming them.
 
-    The newest comes last. With -f, show what comes from now on until you stop it. That takes a
-    group of its own, tail-<random>, which is deleted at the end: others do not notice. With
-    --json there is one message per line, as skep push --envelope takes it.
+    The newest message is printed last. With -f, new messages are printed until interrupted, by a
+    temporary group tail-<random>, which does not affect other groups. With --json, each message
+    is one line that skep push --envelope accepts.
     """
     if group is not None and not follow:
-        raise typer.BadParameter("--group goes with --follow")
+        raise typer.BadParameter("--group requires --follow")
     with connect(url, token) as client:
         if not follow:
-            found = _newest(client, queue, partition, count)
-            _print(found, as_json=as_json)
-            if not found:
-                output.note(f"there is nothing in {queue!r}")
+            messages = _newest(client, queue, partition, count)
+            _print(messages, as_json=as_json)
+            if not messages:
+                output.note(f"no messages in queue {queue!r}")
             return
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with suppress(KeyboardInterrupt):
@@ -57,18 +59,18 @@ def tail(
 
 
 def _newest(client: Client, queue: str, partition: str | None, count: int) -> list[Message]:
-    """The newest messages, the newest last. A page may be short although there is another."""
-    found: list[Message] = []
+    """Return the newest messages, the newest last. A page may be short but not the last."""
+    messages: list[Message] = []
     before = None
-    while len(found) < count:
+    while len(messages) < count:
         page = client.messages.list(
-            queue, partition=partition, before=before, limit=count - len(found)
+            queue, partition=partition, before=before, limit=count - len(messages)
         )
-        found += page.messages
+        messages += page.messages
         before = page.next
         if before is None:
             break
-    return found[::-1]
+    return messages[::-1]
 
 
 def _follow(
@@ -76,7 +78,7 @@ def _follow(
 ) -> None:
     name = group or f"tail-{uuid4().hex[:12]}"
     try:
-        for messages in _coming(client, queue, partition, name):
+        for messages in _new_messages(client, queue, partition, name):
             _print(messages, as_json=as_json, header=False)
     finally:
         if group is None:
@@ -84,7 +86,7 @@ def _follow(
                 client.groups.delete(queue, name)
 
 
-def _coming(
+def _new_messages(
     client: Client, queue: str, partition: str | None, group: str
 ) -> Iterator[list[Message]]:
     while True:
@@ -105,6 +107,6 @@ def _coming(
 def _print(messages: list[Message], *, as_json: bool, header: bool = True) -> None:
     if as_json:
         for message in messages:
-            output.print_line(shown_message(message))
+            output.print_line(message_json(message))
     elif messages:
-        output.print_table(COLUMNS, [to_row(each) for each in messages], header=header)
+        output.print_table(COLUMNS, [to_row(message) for message in messages], header=header)

@@ -1,4 +1,4 @@
-"""``skep transfer``: from one store to another."""
+"""``skep transfer``: copy queues from one store to another."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -11,24 +11,28 @@ from skep.cli.options import Json
 from skep.core.transfer.transfer import TransferResult, prepare
 from skep.store.open import open_transferable
 
-Source = Annotated[str, typer.Argument(help="Where the queues are: a directory, or postgresql://…")]
+Source = Annotated[str, typer.Argument(help="Source store: a directory, or postgresql://…")]
 Target = Annotated[
-    str, typer.Argument(help="Where they go: a directory, or postgresql://…; made if need be.")
+    str,
+    typer.Argument(
+        help="Target store: a directory, or postgresql://…; created if it does not exist."
+    ),
 ]
 Only = Annotated[
-    list[str] | None, typer.Option("--queue", help="Only this queue; may be given several times.")
+    list[str] | None,
+    typer.Option("--queue", help="Only this queue. Repeatable. Default: all queues."),
 ]
 
 
 def transfer(source: Source, target: Target, queue: Only = None, as_json: Json = False) -> None:
-    """Move queues from one store to another.
+    """Copy queues from one store to another.
 
-    Stop the servers of both first. Messages, offsets, cursors, leases, dead letters, traces and
-    history are the same afterwards. The source is copied, not changed. What was interrupted
-    goes on where it was when the same command is given again.
+    Stop the servers of both stores first. Messages, offsets, cursors, leases, dead letters, traces
+    and the retention history are copied; the source is not changed. Repeat the command to resume
+    an interrupted transfer.
     """
-    moved = asyncio.run(_transfer(source, target, queue or []))
-    output.print_done(moved, _words(moved), as_json=as_json)
+    result = asyncio.run(_transfer(source, target, queue or []))
+    output.print_done(result, _summary(result), as_json=as_json)
 
 
 async def _transfer(source: str, target: str, queues: list[str]) -> TransferResult:
@@ -38,15 +42,14 @@ async def _transfer(source: str, target: str, queues: list[str]) -> TransferResu
         new = open_transferable(target)
         opened.push_async_callback(new.close)
         plan = await prepare(old, new, queues)
-        with output.progress("moving messages", plan.messages) as step:
+        with output.progress("copying messages", plan.messages) as step:
             return await plan.run(step)
 
 
-def _words(moved: TransferResult) -> str:
-    ids = "as they were" if moved.ids_kept else "new, because the target had given these numbers"
+def _summary(result: TransferResult) -> str:
+    ids = "unchanged" if result.ids_kept else "new, because the target already used these numbers"
     return (
-        f"the target holds {moved.queues} queues with {moved.messages} messages and "
-        f"{moved.dead_letters} dead letters; message ids are {ids}\n"
-        "the source is as it was: start the servers on the target, and remove the source when "
-        "you do not need it any more"
+        f"copied {result.queues} queues with {result.messages} messages and "
+        f"{result.dead_letters} dead letters; message ids are {ids}\n"
+        "next: start the servers on the target; delete the source when it is no longer needed"
     )

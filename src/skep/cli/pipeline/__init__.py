@@ -1,1 +1,1 @@
-"""``skep pipeline``: the jobs that come with Skep, on Spark."""
+"""``skep pipeline``: the Spark jobs that come with Skep."""

@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 
     from skep.pipelines.pages.analytics import AnalyticsReport, Row
 
-Window = Annotated[str, typer.Option(help="How long a window is: 10s, 1m, 1h.")]
+Window = Annotated[str, typer.Option(help="Length of a time window, such as 10s, 1m or 1h.")]
 Hot = Annotated[
-    float, typer.Option(min=1, help="A partition with so many times the mean of its queue is hot.")
+    float,
+    typer.Option(
+        min=1, help="A partition with more than this multiple of its queue's mean is hot."
+    ),
 ]
 
 
@@ -32,9 +35,10 @@ def analytics(
     *,
     place: Place,
 ) -> None:
-    """Measure throughput, sizes, latencies, hot partitions, dead letters and lag of queues.
+    """Report throughput, latencies and lag of queues.
 
-    What is found is in Parquet files and on a page that stands alone.
+    The report also covers message sizes, hot partitions and dead letters. The results are written
+    as Parquet files and as a self-contained HTML page.
     """
     to = place.located(to)
     seconds, page = seconds_of(window), report_path(to, report)
@@ -53,13 +57,13 @@ def analytics(
 def _print(found: "AnalyticsReport", page: str, *, as_json: bool) -> None:
     if as_json:
         shown = {
-            name: output.shown_rows(rows) for name, rows in msgspec.structs.asdict(found).items()
+            name: output.rows_json(rows) for name, rows in msgspec.structs.asdict(found).items()
         }
         output.print_document({**shown, "report": page})
         return
     names = ("queue", "messages", "bytes", "partitions", "p50", "p95", "p99", "largest")
     output.print_table(names, [[row[name] for name in names] for row in found.queues])
-    output.print_text("\nfrom push to ack, in seconds")
+    output.print_text("\nlatency from push to ack, in seconds")
     _print_latencies(found.latencies)
     letters = sum(row["letters"] for row in found.failures)
     late = sum(bool(row["lag"]) for row in found.lags)

@@ -1,4 +1,4 @@
-"""``skep pipeline``: which there are, and how they are."""
+"""``skep pipeline``: list, run, status."""
 
 import typer
 
@@ -29,9 +29,9 @@ for name, command in PIPELINES.items():
 
 @app.command("list")
 def list_pipelines(as_json: Json = False) -> None:
-    """List the pipelines."""
-    about = {name: (each.__doc__ or "").split("\n")[0] for name, each in PIPELINES.items()}
-    output.print_list(about, ("pipeline", ""), list(about.items()), as_json=as_json)
+    """List the available pipelines."""
+    summaries = {name: (run.__doc__ or "").split("\n")[0] for name, run in PIPELINES.items()}
+    output.print_list(summaries, ("pipeline", ""), list(summaries.items()), as_json=as_json)
 
 
 app.add_typer(runs, name="run", help="Run a pipeline.")

@@ -12,11 +12,11 @@ from skep.cli.pipeline.job import job
 from skep.cli.pipeline.options import AllowLoss, Every, Follow, Place, Queues, placed, seconds_of
 from skep.cli.pipeline.retention import Archived, removable, removes_completed, whole_seconds_of
 
-To = Annotated[str, typer.Option(help="The directory of the archive.")]
+To = Annotated[str, typer.Option(help="Directory of the archive.")]
 RemoveAfter = Annotated[
     str | None,
     typer.Option(
-        help="Let queues remove what is so old, archived, and done by every group: 1h, 7d."
+        help="Delete archived messages that all groups have consumed after this time: 1h, 7d."
     ),
 ]
 
@@ -32,10 +32,10 @@ def archive(
     *,
     place: Place,
 ) -> None:
-    """Copy queues to Parquet files, each message once.
+    """Copy queues to Parquet files, each message exactly once.
 
-    There is a directory for each queue and day. In files messages are sorted by partition and
-    offset. The same command again goes on where it was.
+    There is one directory per queue and day; messages in a file are sorted by partition and
+    offset. Repeat the command to continue with new messages.
     """
     to = place.located(to)
     queues = tuple(sorted(set(queue or ())))
@@ -44,8 +44,8 @@ def archive(
     with connect(place.url, place.token) as client:
         if age is not None:
             removable(client, queues)
-        asked = RunIdentity("archive", queues, to, is_stream=True, has_files=True)
-        with job(place, asked, streams="together", allow_loss=allow_loss) as work:
+        identity = RunIdentity("archive", queues, to, is_stream=True, has_files=True)
+        with job(place, identity, streams="together", allow_loss=allow_loss) as work:
             from skep.pipelines.archive import archiving, sorting
 
             archived = Archived(client, work, partial(files_of, place))
@@ -62,6 +62,6 @@ def archive(
     done = work.run.messages - before
     output.print_done(
         {"run": work.run.id, "archived": done, "archivedInAll": work.run.messages},
-        f"{done} messages archived in {to}, {work.run.messages} in all",
+        f"archived {done} messages in {to}, {work.run.messages} in total",
         as_json=place.as_json,
     )

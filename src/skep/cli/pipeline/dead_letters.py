@@ -14,11 +14,11 @@ from skep.cli.pipeline.options import Place, Queues, placed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-To = Annotated[str | None, typer.Option(help="A directory for all of it, as Parquet files.")]
-Top = Annotated[int, typer.Option(min=1, help="How many classes and partitions to show.")]
+To = Annotated[str | None, typer.Option(help="Directory for the full results, as Parquet files.")]
+Top = Annotated[int, typer.Option(min=1, help="Number of classes and partitions to print.")]
 Class = Annotated[str | None, typer.Option("--class", help="Only errors of this class.")]
-Where = Annotated[str | None, typer.Option(help="Only those for which this holds, in SQL.")]
-Redrive = Annotated[bool, typer.Option("--redrive", help="Send these back to their queues.")]
+Where = Annotated[str | None, typer.Option(help="Only dead letters that match this SQL condition.")]
+Redrive = Annotated[bool, typer.Option("--redrive", help="Replay the selected dead letters.")]
 
 
 @placed
@@ -33,13 +33,13 @@ def dead_letters(
     *,
     place: Place,
 ) -> None:
-    """Show what is wrong with dead letters, in classes, and send some of them back.
+    """Group dead letters by error, and replay a selection.
 
-    Errors are of one class if only their numbers, ids and quoted texts differ.
+    Errors are of one class if they differ only in numbers, ids and quoted texts.
     """
     to = place.located(to) if to else None
-    asked = RunIdentity("dead-letters", tuple(queue or ()), to or "", has_files=to is not None)
-    with job(place, asked) as work:
+    identity = RunIdentity("dead-letters", tuple(queue or ()), to or "", has_files=to is not None)
+    with job(place, identity) as work:
         from skep.pipelines.steps.dead_letters import affected, causes, chosen, classified
 
         found = classified(work.source.view(work.spark, "dead-letters"))
@@ -62,15 +62,15 @@ def _redrive(letters: "DataFrame", place: Place, *, yes: bool) -> None:
     from skep.pipelines.dead_letters import numbers_of
 
     count = letters.count()
-    confirm(f"Send {count} dead letters back to the ends of their partitions?", yes=yes)
+    confirm(f"Replay {count} dead letters to the end of their partitions?", yes=yes)
     with (
         connect(place.url, place.token) as client,
-        output.progress("sending back", count) as step,
+        output.progress("replaying", count) as step,
     ):
         for queue, numbers in numbers_of(letters):
             client.dead_letters.replay(queue, numbers)
             step(len(numbers))
-    output.print_done({"replayed": count}, f"{count} sent back", as_json=place.as_json)
+    output.print_done({"replayed": count}, f"{count} replayed", as_json=place.as_json)
 
 
 def _print(classes: "DataFrame", places: "DataFrame", top: int, *, as_json: bool) -> None:
@@ -78,9 +78,9 @@ def _print(classes: "DataFrame", places: "DataFrame", top: int, *, as_json: bool
     partitions = [row.asDict() for row in places.limit(top).collect()]
     if as_json:
         shown = {"causes": causes, "partitions": partitions}
-        output.print_document({name: output.shown_rows(rows) for name, rows in shown.items()})
+        output.print_document({name: output.rows_json(rows) for name, rows in shown.items()})
     elif not causes:
-        output.note("there are no such dead letters")
+        output.note("no matching dead letters")
     else:
         output.print_table(
             ("letters", "share", "queue", "groups", "partitions", "first at", "last at", "class"),

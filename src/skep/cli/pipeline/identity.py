@@ -1,4 +1,4 @@
-"""Which run a command is: never by a URL, a machine or a user, but by what it reads and writes."""
+"""The identity of a run: what it reads and writes, not its URL, machine or user."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,7 +21,7 @@ from skep.wire.paths import JOURNAL_HEADS
 
 
 class RunIdentity(NamedTuple):
-    """What a command is to do. ``about`` is what else makes it another run."""
+    """What a run reads and writes. ``about`` has further options that identify it."""
 
     pipeline: str
     queues: tuple[str, ...]
@@ -33,7 +33,7 @@ class RunIdentity(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """``known`` is what the server was told of the run, perhaps by another machine."""
+    """A resolved run; ``known`` is its last report to the server, perhaps by another machine."""
 
     id: str
     checkpoint: str | None
@@ -42,53 +42,53 @@ class Identity(NamedTuple):
 
 @contextmanager
 def identified(
-    place: Place, asked: RunIdentity, client: Client, records: Records
+    place: Place, wanted: RunIdentity, client: Client, records: Records
 ) -> Iterator[Identity]:
-    """The run that a command is, while no other process is the same."""
+    """Resolve the run of a command, and lock it against other processes."""
     store = store_of(client)
     checkpoint = place.located(place.checkpoint) if place.checkpoint else None
     files = partial(files_of, place)
-    if asked.is_stream and asked.has_files:
-        with files(asked.target).lock(lock_of(asked.target)):
-            owner = claim(files, _owner(asked, store, checkpoint))
+    if wanted.is_stream and wanted.has_files:
+        with files(wanted.target).lock(lock_of(wanted.target)):
+            owner = claim(files, _owner(wanted, store, checkpoint))
             known = _known(client, owner.id)
             _check_alone(known)
             yield Identity(owner.id, owner.place, known)
         return
-    if asked.has_files:
-        check_unowned(files(asked.target), asked.target)
+    if wanted.has_files:
+        check_unowned(files(wanted.target), wanted.target)
     identity = identity_of(
-        asked.pipeline,
+        wanted.pipeline,
         store=store,
-        queues=asked.queues,
-        target=asked.target,
-        about=asked.about,
+        queues=wanted.queues,
+        target=wanted.target,
+        about=wanted.about,
         checkpoint=checkpoint,
     )
     known = _known(client, identity)
-    if asked.is_stream:
+    if wanted.is_stream:
         _check_alone(known)
         _check_checkpoint(files, known, checkpoint or records.checkpoint_of(identity))
     yield Identity(identity, checkpoint, known)
 
 
-def _owner(asked: RunIdentity, store: str, checkpoint: str | None) -> Owner:
-    """What a directory is marked with if this is the first run that writes to it."""
+def _owner(wanted: RunIdentity, store: str, checkpoint: str | None) -> Owner:
+    """Return the mark of a directory that no run has written to yet."""
     return Owner(
-        id=f"{asked.pipeline}-{uuid4().hex[:8]}",
-        path=asked.target,
-        pipeline=asked.pipeline,
+        id=f"{wanted.pipeline}-{uuid4().hex[:8]}",
+        path=wanted.target,
+        pipeline=wanted.pipeline,
         store=store,
-        queues=asked.queues,
-        about=asked.about,
+        queues=wanted.queues,
+        about=wanted.about,
         checkpoint=checkpoint,
     )
 
 
 def store_of(client: Client) -> str:
-    """The id of the store, which is the same through each of its servers."""
-    asked = post(JOURNAL_HEADS, HeadsBody(pattern=""), repeatable=True)
-    return client.connection.send(asked).decode(HeadsResponse).heads.store
+    """Return the id of the store, which is the same for all its servers."""
+    request = post(JOURNAL_HEADS, HeadsBody(pattern=""), repeatable=True)
+    return client.connection.send(request).decode(HeadsResponse).heads.store
 
 
 def files_of(place: Place, path: str) -> Files:
@@ -98,27 +98,27 @@ def files_of(place: Place, path: str) -> Files:
 
 
 def _known(client: Client, identity: str) -> PipelineRun | None:
-    """What the server was told of a run, unless it was not or does not say."""
+    """Return the last report of a run; None if there is none or the server is unavailable."""
     with suppress(SkepError):
         return client.pipelines.get(identity)
     return None
 
 
 def _check_alone(known: PipelineRun | None) -> None:
-    """A process here would hold a lock; of those on other machines the server knows."""
+    """Reject a run that is active on another machine; on this one, the lock does."""
     if known is not None and known.state == "running" and known.host != this_host():
         raise Conflict(
-            f"{known.id} is running already, on {known.host}; stop it there, or wait a minute "
-            "if it is dead"
+            f"{known.id} is already running on {known.host}; stop it there, or wait a minute if it "
+            "has crashed"
         )
 
 
 def _check_checkpoint(files: FilesOf, known: PipelineRun | None, checkpoint: str) -> None:
-    """Without its checkpoint a stream would write once more what it has written."""
+    """Reject a stream whose checkpoint is missing: it would write its results again."""
     if known is None or not known.messages or has_begun(files(checkpoint), checkpoint):
         return
     raise Conflict(
-        f"{known.id} has read {known.messages} messages, last on {known.host}, and its checkpoint "
-        f"is not in {checkpoint}. Run it where that is; with a new --checkpoint it is another "
-        "run, which begins with the first message"
+        f"{known.id} has read {known.messages} messages, last on {known.host}, but its checkpoint "
+        f"is not in {checkpoint}. Run it where the checkpoint is; with a new --checkpoint it is a "
+        "new run, which starts with the first message"
     )

@@ -1,4 +1,4 @@
-"""A pipeline while it runs: its session, its record, and its end."""
+"""A running pipeline: its Spark session, its record, and its end."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -11,11 +11,11 @@ import typer
 
 from skep.cli import output
 from skep.cli.connect import connect
-from skep.cli.exit_code import FAILED, complain
+from skep.cli.exit_code import FAILED, print_error
 from skep.cli.output import Step
 from skep.cli.pipeline.identity import RunIdentity, identified
 from skep.cli.pipeline.options import Place
-from skep.cli.pipeline.run_reporter import telling
+from skep.cli.pipeline.run_reporter import reporting
 from skep.cli.pipeline.session import open_session
 from skep.client.request import read
 from skep.client.sync_client import Client
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
-_TYPED = {
+_FLAGS = {
     "failOnDataLoss=false": "--allow-loss",
     "payloadFormat=binary": "--payload-format binary",
 }
-"""Options of the source, and how they are typed."""
+"""Options of the Spark source, and the command-line options that set them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What a pipeline works with."""
+    """The resources of a running pipeline."""
 
     spark: "SparkSession"
     source: Source
     run: RunRecord
     records: Records
     expected: int
-    """How many messages lie before it, when it begins."""
+    """Number of messages to read, when the run starts."""
 
     def stream(
         self,
@@ -55,43 +55,43 @@ class Job:
         every: float | None,
         written: Callable[[], None] = lambda: None,
     ) -> None:
-        """Run a stream, and show how far it is; ``written`` is called after each batch."""
+        """Run a stream with a progress bar; ``written`` is called after each batch."""
         from skep.pipelines.run import run_stream
 
         with self.progress(None if every else self.expected) as step:
 
-            def tell(messages: int) -> None:
+            def advance(messages: int) -> None:
                 written()
                 step(messages)
 
             interval = None if every is None else f"{every} seconds"
-            ended = run_stream(writer, self.run.checkpoint, tell, every=interval)
+            ended = run_stream(writer, self.run.checkpoint, advance, every=interval)
         if not ended:
             self.run.state = "stopped"
 
     @contextmanager
     def progress(self, total: int | None) -> Iterator[Step]:
-        """What counts messages, on the terminal and in the record."""
+        """Yield a function that counts messages, on the terminal and in the record."""
         with output.progress(self.run.pipeline, total) as step:
 
-            def tell(messages: int) -> None:
+            def advance(messages: int) -> None:
                 step(messages)
                 self.records.tell(self.run, messages)
 
-            yield tell
+            yield advance
 
 
 @contextmanager
 def job(
     place: Place, asked: RunIdentity, *, streams: Streams = "none", allow_loss: bool = False
 ) -> Iterator[Job]:
-    """A job whose server is there, and whose end is recorded whatever it is."""
+    """Start a job: check the server and the queues, open Spark, and record the end."""
     from skep.spark.session import check_pyspark
 
     check_pyspark()
     source = Source(place.url, asked.queues, place.token, allow_loss)
     with ExitStack() as stack:
-        records = Records(told=stack.enter_context(telling(place.url, place.token)))
+        records = Records(told=stack.enter_context(reporting(place.url, place.token)))
         with connect(place.url, place.token) as client:
             _check_queues(client, asked.queues)
             messages = _messages(client, lambda name: not asked.queues or name in asked.queues)
@@ -122,15 +122,15 @@ def _recorded(records: Records, run: RunRecord) -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        # As somebody says it who types commands.
+        # In terms of command-line options.
         reason = reason_of(error)
-        for option, typed in _TYPED.items():
-            reason = reason.replace(option, typed)
+        for option, flag in _FLAGS.items():
+            reason = reason.replace(option, flag)
         records.end(run, "failed", reason)
-        complain(f"{run.pipeline} failed: {reason}")
+        print_error(f"{run.pipeline} failed: {reason}")
         raise typer.Exit(FAILED) from None
     except (KeyboardInterrupt, typer.Exit):
-        # Somebody had enough of it, or was asked and said no.
+        # Interrupted, or not confirmed.
         records.end(run, "stopped")
         raise
     except BaseException as error:
@@ -140,40 +140,42 @@ def _recorded(records: Records, run: RunRecord) -> Iterator[None]:
 
 
 def lag_of(client: Client, run: RunRecord | PipelineRun) -> int | None:
-    """How many messages lie before streams; None if the server does not know all of them."""
+    """Return the lag of the streams of a run; None if the server does not know all of them."""
     with suppress(SkepError):
         paths = [journal_group(group) for group in run.groups]
-        found = [client.connection.send(read(path)).decode(ReaderResponse) for path in paths]
-        if found:
-            return sum(each.lag for each in found) + _not_met(client, run, found)
+        readers = [client.connection.send(read(path)).decode(ReaderResponse) for path in paths]
+        if readers:
+            return sum(reader.lag for reader in readers) + _in_new_queues(client, run, readers)
     return None
 
 
-def _not_met(client: Client, run: RunRecord | PipelineRun, found: Sequence[ReaderResponse]) -> int:
-    """What is in queues that came since a run over all of them was last there."""
-    met = {name for each in found for name in each.position.queues}
-    return 0 if run.queues else _messages(client, lambda name: name not in met)
+def _in_new_queues(
+    client: Client, run: RunRecord | PipelineRun, readers: Sequence[ReaderResponse]
+) -> int:
+    """Return the messages in queues that a run over all queues has not seen yet."""
+    seen = {name for reader in readers for name in reader.position.queues}
+    return 0 if run.queues else _messages(client, lambda name: name not in seen)
 
 
 def _check_queues(client: Client, queues: tuple[str, ...]) -> None:
-    """Say what is misspelt before Spark is started for it."""
+    """Reject unknown queues before Spark is started."""
     known = [queue.name for queue in client.queues.list()]
     for name in queues:
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise typer.BadParameter(f"there is no queue {name!r}{hint}")
+            matches = get_close_matches(name, known, n=1)
+            hint = f"; did you mean {matches[0]!r}?" if matches else ""
+            raise typer.BadParameter(f"queue {name!r} does not exist{hint}")
 
 
 def _messages(client: Client, among: Callable[[str], bool]) -> int:
     summaries = client.queues.summaries()
-    return sum(each.counts.total for each in summaries if among(each.queue.name))
+    return sum(summary.counts.total for summary in summaries if among(summary.queue.name))
 
 
 def report_path(to: str, report: str | None) -> Path:
-    """Where a page goes: it is written here, also where the rest is written elsewhere."""
+    """Return the path of the report, which is always written on this machine."""
     if report is not None:
         return Path(report)
     if "://" in to:
-        raise typer.BadParameter("--report must be given where --to is not a directory here")
+        raise typer.BadParameter("--report is required if --to is not a local directory")
     return Path(to) / "report.html"

@@ -1,4 +1,4 @@
-"""What all pipelines take, and what several do."""
+"""Options that all or several pipelines share."""
 
 import functools
 import inspect
@@ -16,42 +16,44 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def seconds_of(text: str | float) -> float:
-    """Seconds of a time such as 10s, 15m or 1h."""
-    found = re.fullmatch(r"\s*(\d+)\s*(ms|s|m|h|d)\s*", str(text))
-    if found is None:
-        raise typer.BadParameter(f"must be a time such as 10s, 15m or 1h, not {text!r}")
-    return int(found[1]) * _UNITS[found[2]]
+    """Return a duration such as 10s, 15m or 1h in seconds."""
+    match = re.fullmatch(r"\s*(\d+)\s*(ms|s|m|h|d)\s*", str(text))
+    if match is None:
+        raise typer.BadParameter(f"must be a duration such as 10s, 15m or 1h, not {text!r}")
+    return int(match[1]) * _UNITS[match[2]]
 
 
 Queues = Annotated[
     list[str] | None,
-    typer.Option("--queue", help="Only this queue; may be given several times.  [default: all]"),
+    typer.Option("--queue", help="Only this queue. Repeatable. Default: all queues."),
 ]
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on until it is stopped.")]
-Every = Annotated[str, typer.Option(help="How often, with --follow: 10s, 5m, 1h.")]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Run until interrupted.")]
+Every = Annotated[
+    str, typer.Option(help="With --follow: interval between batches, such as 10s, 5m or 1h.")
+]
 AllowLoss = Annotated[
-    bool, typer.Option(help="Go on though messages were removed before they were read.")
+    bool, typer.Option(help="Continue although messages were deleted before they were read.")
 ]
-To = Annotated[str, typer.Option("--to", help="The directory for what is found.")]
+To = Annotated[str, typer.Option("--to", help="Directory for the results.")]
 Report = Annotated[
     str | None,
-    typer.Option("--report", help="Where the page goes.  [default: report.html in --to]"),
+    typer.Option("--report", help="Path of the HTML report. Default: report.html in --to."),
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a pipeline runs, and where its server is."""
+    """Where a pipeline runs, and the server it reads from."""
 
-    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[*]"
+    master: Annotated[str, typer.Option(help="Spark master.")] = "local[*]"
     remote: Annotated[
-        str | None, typer.Option(help="A Spark Connect server instead: sc://host:15002.")
+        str | None, typer.Option(help="Spark Connect server to use instead: sc://host:15002.")
     ] = None
     checkpoint: Annotated[
         str | None,
         typer.Option(
-            help="Where it keeps its place.  [default: in --to, or else below "
-            "~/.local/share/skep/pipelines]"
+            help="Directory of the checkpoint. Default: in --to, or in "
+            "~/.local/share/skep/pipelines."
         ),
     ] = None
     url: Url = DEFAULT_URL
@@ -59,37 +61,35 @@ class Place:
     as_json: Json = False
 
     def located(self, path: str) -> str:
-        """A path that means the same whoever reads it from wherever.
-
-        What another machine makes of one is for its own Spark to say.
-        """
+        """Return a local path as an absolute one; a remote path is left to its Spark."""
         return str(Path(path).resolve()) if self.is_local(path) else path
 
     def is_local(self, path: str) -> bool:
-        """Whether a path is one of this machine."""
+        """Whether a path is on this machine."""
         return not self.remote and self.master.startswith("local") and "://" not in path
 
 
 def placed(command: Any) -> Any:
-    """Give a command the options of a place, and hand it the place."""
-    own = [each for each in inspect.signature(command).parameters.values() if each.name != "place"]
+    """Add the options of ``Place`` to a command, and call it with the place."""
+    parameters = inspect.signature(command).parameters.values()
+    own = [parameter for parameter in parameters if parameter.name != "place"]
     hints = get_type_hints(Place, include_extras=True)
     shared = [
         inspect.Parameter(
-            each.name,
+            option.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=each.default,
-            annotation=hints[each.name],
+            default=option.default,
+            annotation=hints[option.name],
         )
-        for each in fields(Place)
-        if each.default is not MISSING
+        for option in fields(Place)
+        if option.default is not MISSING
     ]
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        place = Place(**{each.name: given.pop(each.name) for each in shared})
+        place = Place(**{option.name: given.pop(option.name) for option in shared})
         command(**given, place=place)
 
     run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in (*own, *shared)}
+    run.__annotations__ = {option.name: option.annotation for option in (*own, *shared)}
     return run

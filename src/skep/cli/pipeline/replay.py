@@ -16,28 +16,37 @@ if TYPE_CHECKING:
 
 
 class Ids(StrEnum):
-    """Which transaction ids messages have."""
+    """Which transaction ids replayed messages get."""
 
     original = "original"
     new = "new"
 
 
-Archive = Annotated[str | None, typer.Option(help="Messages of an archive: its directory.")]
+Archive = Annotated[str | None, typer.Option(help="Replay from this archive directory.")]
 FromQueue = Annotated[
     list[str] | None,
-    typer.Option("--queue", help="Messages of this queue; may be given several times."),
+    typer.Option("--queue", help="Replay from this queue. Repeatable."),
 ]
-To = Annotated[
-    str | None, typer.Option(help="The queue that gets them.  [default: each the one it was in]")
+To = Annotated[str | None, typer.Option(help="Target queue. Default: the queue of each message.")]
+Since = Annotated[
+    datetime | None, typer.Option(help="Only messages pushed at or after this time, in UTC.")
 ]
-Since = Annotated[datetime | None, typer.Option(help="Only what was pushed from then on, in UTC.")]
-Until = Annotated[datetime | None, typer.Option(help="Only what was pushed before, in UTC.")]
-Where = Annotated[str | None, typer.Option(help="Only those for which this holds, in SQL.")]
-Rate = Annotated[int | None, typer.Option(min=1, help="Messages per second at most.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count.")]
-Name = Annotated[str, typer.Option(help="Under another name the same is sent once more.")]
+Until = Annotated[
+    datetime | None, typer.Option(help="Only messages pushed before this time, in UTC.")
+]
+Where = Annotated[str | None, typer.Option(help="Only messages that match this SQL condition.")]
+Rate = Annotated[
+    int | None, typer.Option(min=1, help="Maximum messages per second. Default: unlimited.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Count messages without pushing them.")]
+Name = Annotated[
+    str, typer.Option(help="Name of the run; another name replays the same messages again.")
+]
 WithIds = Annotated[
-    Ids, typer.Option(help="Their transaction ids: those that a queue knows are not pushed again.")
+    Ids,
+    typer.Option(
+        help="Transaction ids. With original ids, messages still in the queue are duplicates."
+    ),
 ]
 
 
@@ -56,12 +65,12 @@ def replay(
     *,
     place: Place,
 ) -> None:
-    """Push messages of an archive or a queue once more.
+    """Push messages of an archive or a queue again.
 
-    What is sent is sent once, also if this is stopped and started again.
+    Each message is pushed once, also if the command is interrupted and repeated.
     """
     if (archive is None) == (not queue):
-        raise typer.BadParameter("say what to replay: --archive or --queue")
+        raise typer.BadParameter("give either --archive or --queue")
     archive = place.located(archive) if archive else None
     about = (str(archive), str(since), str(until), str(where), str(rate), ids, name)
     with job(place, RunIdentity("replay", tuple(queue or ()), to or "", about)) as work:
@@ -73,7 +82,7 @@ def replay(
         _send(work, messages, rate, ids)
     output.print_done(
         {"run": work.run.id, "sent": work.run.messages - before},
-        _words(work.run.messages, work.run.messages - before),
+        _summary(work.run.messages, work.run.messages - before),
         as_json=place.as_json,
     )
 
@@ -88,14 +97,14 @@ def _messages(
     from skep.pipelines.archive import read_archive
 
     if archive is None:
-        found = work.source.read(work.spark, payloadFormat="binary")
+        messages = work.source.read(work.spark, payloadFormat="binary")
     else:
-        found = read_archive(work.spark, archive)
+        messages = read_archive(work.spark, archive)
     if since is not None:
-        found = found.where(found.created_at >= since.replace(tzinfo=UTC))
+        messages = messages.where(messages.created_at >= since.replace(tzinfo=UTC))
     if until is not None:
-        found = found.where(found.created_at < until.replace(tzinfo=UTC))
-    return found.where(where) if where else found
+        messages = messages.where(messages.created_at < until.replace(tzinfo=UTC))
+    return messages.where(where) if where else messages
 
 
 def _send(work: Job, messages: "DataFrame", rate: int | None, ids: Ids) -> None:
@@ -110,7 +119,7 @@ def _send(work: Job, messages: "DataFrame", rate: int | None, ids: Ids) -> None:
         pieces = [messages]
     else:
         pieces = slices(work.spark, messages, rate * SLICE_SECONDS, work.run.checkpoint)
-    # The server would not take what it has already. This saves to ask it.
+    # The server rejects batches that it already has; skipping them saves requests.
     first = work.run.batches
     with work.progress(None) as step:
         for number, piece in paced(pieces, first):
@@ -123,15 +132,15 @@ def _print_counts(messages: "DataFrame", *, as_json: bool) -> None:
     rows = [row.asDict() for row in counted(messages).collect()]
     columns = ("queue", "partitions", "messages", "first_at", "last_at")
     output.print_list(
-        output.shown_rows(rows),
+        output.rows_json(rows),
         [column.replace("_", " ") for column in columns],
         [[row[column] for column in columns] for row in rows],
         as_json=as_json,
-        empty="there are no such messages",
+        empty="no matching messages",
     )
 
 
-def _words(in_all: int, sent: int) -> str:
-    if sent or not in_all:
-        return f"{sent} messages sent"
-    return f"{in_all} messages were sent before; under another --name they are sent once more"
+def _summary(total: int, sent: int) -> str:
+    if sent or not total:
+        return f"replayed {sent} messages"
+    return f"{total} messages were replayed before; use another --name to replay them again"

@@ -1,4 +1,4 @@
-"""Letting queues remove what is in an archive."""
+"""Deletion of archived messages from queues."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ SHOWN = 20
 
 
 def whole_seconds_of(text: str) -> int:
-    """Seconds as retention counts them, for which 0 is never."""
+    """Return a duration in whole seconds, at least 1: for retention 0 is never."""
     seconds = seconds_of(text)
     if seconds < 1:
         raise typer.BadParameter(f"must be at least 1s, not {text!r}")
@@ -35,21 +35,21 @@ def whole_seconds_of(text: str) -> int:
 
 
 def removable(client: Client, queues: Sequence[str]) -> list[Queue]:
-    """The queues that are archived, if none of them removes what is not in the archive."""
-    found = [queue for queue in client.queues.list() if not queues or queue.name in queues]
-    for queue in found:
+    """Return the archived queues; raise if one deletes messages that are not archived."""
+    archived = [queue for queue in client.queues.list() if not queues or queue.name in queues]
+    for queue in archived:
         if queue.options.retention_seconds:
             raise Conflict(
-                f"queue {queue.name!r} removes messages after {queue.options.retention_seconds} s, "
-                "archived or not; skep queue configure --retention-seconds 0 ends that"
+                f"queue {queue.name!r} deletes messages after {queue.options.retention_seconds} s, "
+                "archived or not; turn that off with skep queue configure --retention-seconds 0"
             )
-    return found
+    return archived
 
 
 class Archived:
-    """How far the archive was read back: there stands its group, and queues wait for it.
+    """The verified position of an archive, which is the position of its reader group.
 
-    So no message leaves a queue that was not seen in the archive.
+    Queues do not delete messages beyond it: every deleted message was read back from the archive.
     """
 
     def __init__(self, client: Client, work: Job, files_of: FilesOf) -> None:
@@ -61,7 +61,7 @@ class Archived:
         self._position = _begin(client, self._path, work.run.queues)
 
     def advance(self) -> None:
-        """Read back what was written since, and let the group pass it."""
+        """Read back what was written since the last call, and advance the group."""
         for end in positions(self._files, self._work.run.checkpoint):
             if end != self._position:
                 self._check(self._missing(self._position, end))
@@ -70,14 +70,14 @@ class Archived:
                 self._position = end
 
     def advance_if_possible(self) -> None:
-        """The same while a stream runs, for which a server that is away is no reason to end."""
+        """Like ``advance``, but continue if the server is unavailable."""
         try:
             self.advance()
         except (Unavailable, OutcomeUnknown) as error:
-            output.note(f"the archive's group is not moved yet: {error}")
+            output.note(f"could not advance the archive's group yet, will retry: {error}")
 
     def check(self) -> None:
-        """Read back all that queues may remove; if some is missing, they keep what they have."""
+        """Read back all that queues may delete; stop their deletion if a message is missing."""
         gaps = self._missing(None, self._position)
         for name in sorted({gap.queue for gap in gaps}):
             queue = self._client.queues.get(name)
@@ -85,14 +85,14 @@ class Archived:
         self._check(gaps)
 
     def remove_after(self, seconds: int) -> None:
-        """Let queues remove what is so old, archived, and done by every group.
+        """Let queues delete messages of this age that are archived and consumed by all groups.
 
-        A queue waits for the archive only if its group stands in it. So one that the archive has
-        not come to yet keeps all it has until the next run.
+        A queue waits for the archive only if its group has a position in it. A queue that the
+        archive has not reached yet is configured by the next run.
         """
-        place = self._position.numbers()
+        numbers = self._position.numbers()
         for queue in removable(self._client, self._work.run.queues):
-            if place.get(queue.name) == queue.number:
+            if numbers.get(queue.name) == queue.number:
                 configure(
                     self._client,
                     queue,
@@ -110,12 +110,12 @@ class Archived:
         if gaps:
             raise Corrupted(
                 f"the archive {self._work.run.target} lacks {missing_words(gaps)}. No message is "
-                "removed from these queues; bring the files back, or archive them to another --to"
+                "deleted from these queues; restore the files, or archive to another --to"
             )
 
 
 def missing_words(gaps: "Sequence[Gap]") -> str:
-    """How many messages are missing, and where the first of them are."""
+    """Describe how many messages are missing, and the first gaps."""
     total = sum(gap.last - gap.first + 1 for gap in gaps)
     shown = [
         f"queue {gap.queue!r} partition {gap.partition!r} offsets {gap.first} to {gap.last}"
@@ -126,7 +126,7 @@ def missing_words(gaps: "Sequence[Gap]") -> str:
 
 
 def removes_completed(client: Client, queues: Sequence[str]) -> bool:
-    """Whether one of the queues removes what its groups have done."""
+    """Whether one of the queues deletes messages that all groups have consumed."""
     return any(
         queue.options.retention_enabled and queue.options.completed_retention_seconds
         for queue in client.queues.list()
@@ -135,17 +135,17 @@ def removes_completed(client: Client, queues: Sequence[str]) -> bool:
 
 
 def configure(client: Client, queue: Queue, **changed: object) -> None:
-    """Change some options of a queue, and leave its labels and all others."""
+    """Change some options of a queue; its labels and all other options stay."""
     options = msgspec.structs.asdict(queue.options) | changed
     client.queues.configure(queue.name, namespace=queue.namespace, task=queue.task, **options)
 
 
 def _begin(client: Client, path: str, queues: tuple[str, ...]) -> Position:
-    """Where a group is; a new one begins here, and its stream is given the same answer."""
+    """Return the position of a group; create the group if it does not exist."""
     try:
         return client.connection.send(read(path)).decode(ReaderResponse).position
     except NotFound:
-        asked = BeginBody(
+        body = BeginBody(
             queues=queues or None, pattern=None if queues else EVERY_QUEUE, start=raw("earliest")
         )
-        return client.connection.send(put(path, asked)).decode(BeginResponse).position
+        return client.connection.send(put(path, body)).decode(BeginResponse).position

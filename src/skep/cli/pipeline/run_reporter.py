@@ -1,4 +1,4 @@
-"""Telling the server of a run, beside the run."""
+"""Reports of a run to the server, from a background thread."""
 
 import logging
 import platform
@@ -12,20 +12,20 @@ from skep.model.pipeline import MAX_TEXT, PipelineRun
 from skep.pipelines.record import RunRecord
 
 PACE_SECONDS = 1.0
-"""What happens sooner after the last time is told later, with what happens then."""
+"""Minimum time between two reports; changes in between are combined."""
 HEARTBEAT_SECONDS = 20.0
-"""Said again although nothing happened: after a minute of silence a run is thought to be dead."""
+"""Maximum time between two reports: after a minute without one a run is considered dead."""
 TIMEOUT_SECONDS = 2.0
-ENDING_SECONDS = 5.0
-THREAD = "skep-telling"
+CLOSE_SECONDS = 5.0
+THREAD = "skep-run-reporter"
 _ONCE = Retry(attempts=1)
 _log = logging.getLogger("skep.pipeline")
 
 
-class Teller:
-    """Says what was last heard of a run, in a thread of its own.
+class RunReporter:
+    """Reports the latest state of a run to the server, in a thread of its own.
 
-    A server that does not answer is no reason for a run to fail, nor to wait.
+    A server that is unavailable neither fails nor delays the run.
     """
 
     def __init__(
@@ -42,59 +42,62 @@ class Teller:
         self._last: PipelineRun | None = None
         self._is_new = False
         self._ending = False
-        self._complained = False
+        self._warned = False
         self._thread = threading.Thread(target=self._run, name=THREAD, daemon=True)
         self._thread.start()
 
-    def tell(self, run: PipelineRun) -> None:
+    def report(self, run: PipelineRun) -> None:
+        """Set the state to report next."""
         with self._changed:
             self._last, self._is_new = run, True
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Say the last of it, and end."""
+        """Send the last report, and end the thread."""
         with self._changed:
             self._ending = True
             self._changed.notify_all()
-        self._thread.join(ENDING_SECONDS)
+        self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
         while (run := self._next()) is not None:
-            self._say(run)
+            self._send(run)
             with self._changed:
                 self._changed.wait_for(lambda: self._ending, self._pace)
 
     def _next(self) -> PipelineRun | None:
-        """What is to be said next, when it is time; None at the end."""
+        """Wait until a report is due and return it; None at the end."""
         with self._changed:
             timeout = self._heartbeat if self._last else None
             self._changed.wait_for(lambda: self._is_new or self._ending, timeout)
-            said = self._ending and not self._is_new
+            is_done = self._ending and not self._is_new
             self._is_new = False
-            return None if said else self._last
+            return None if is_done else self._last
 
-    def _say(self, run: PipelineRun) -> None:
+    def _send(self, run: PipelineRun) -> None:
         try:
             self._put(run)
         except Exception as error:
-            if not self._complained:
-                _log.warning("the server is not told of this run: %s", error)
-            self._complained = True
+            if not self._warned:
+                _log.warning(
+                    "could not report the run to the server: run=%s error=%s", run.id, error
+                )
+            self._warned = True
 
 
 @contextmanager
-def telling(url: str, token: str | None) -> Iterator[Callable[[RunRecord], None]]:
-    """What tells a server of a run, as often as there is something to tell."""
+def reporting(url: str, token: str | None) -> Iterator[Callable[[RunRecord], None]]:
+    """Yield a function that reports the state of a run to a server."""
     with Client(url, token=token or None, timeout=TIMEOUT_SECONDS, retry=_ONCE) as client:
-        teller = Teller(client.pipelines.put)
+        reporter = RunReporter(client.pipelines.put)
         try:
-            yield lambda run: teller.tell(to_told(run))
+            yield lambda run: reporter.report(to_pipeline_run(run))
         finally:
-            teller.close()
+            reporter.close()
 
 
-def to_told(run: RunRecord) -> PipelineRun:
-    """A run of this machine as others see it."""
+def to_pipeline_run(run: RunRecord) -> PipelineRun:
+    """Return the record of a run as the server stores it."""
     return PipelineRun(
         id=run.id,
         pipeline=run.pipeline,

@@ -16,16 +16,16 @@ def open_session(place: Place, pipeline: str) -> "SparkSession":
 
     if sys.stderr.isatty():
         output.note("starting Spark")
-    # It says in its own way what is said here once more.
+    # Spark logs errors that are printed here anyway.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     if place.remote:
-        found = remote_session(place.remote)
+        spark = remote_session(place.remote)
     else:
-        found = session(f"skep {pipeline}", place.master)
+        spark = session(f"skep {pipeline}", place.master)
         if not place.master.startswith("local"):
             import pyspark_skep
 
-            # The Python of its executors may not have the source.
-            pyspark_skep.register(found)
-    found.conf.set("spark.sql.session.timeZone", "UTC")
-    return found
+            # The executors may not have the package installed.
+            pyspark_skep.register(spark)
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    return spark

@@ -8,16 +8,16 @@ from skep.cli import output
 from skep.cli.connect import DEFAULT_URL, Token, Url, connect
 from skep.cli.options import Json
 from skep.cli.pipeline.job import lag_of
-from skep.cli.pipeline.run_reporter import this_host, to_told
+from skep.cli.pipeline.run_reporter import this_host, to_pipeline_run
 from skep.errors import SkepError
 from skep.model.pipeline import PipelineRun
 from skep.pipelines.record import Records, RunRecord
 
-PATIENCE_SECONDS = 5
+TIMEOUT_SECONDS = 5
 
 
 class KnownRun(NamedTuple):
-    """A run, the server that it is about, and where it keeps its place if that is here."""
+    """A run, the URL of its server, and its checkpoint if it is local."""
 
     run: PipelineRun
     url: str
@@ -25,32 +25,32 @@ class KnownRun(NamedTuple):
 
 
 def status(url: Url = DEFAULT_URL, token: Token = None, as_json: Json = False) -> None:
-    """Show the runs that the server and this machine know, the newest first.
+    """List the runs that the server and this machine know, newest first.
 
-    The lag of a stream comes from its server, as far as that can be reached.
+    The lag of a stream is shown if its server is available.
     """
-    known = merged(Records().list(), _told(url, token), url)
-    found = [(each, _lag(each, token)) for each in known]
+    known_runs = merged(Records().list(), _reported(url, token), url)
+    lags = [(known, _lag(known, token)) for known in known_runs]
     output.print_list(
-        [_shown(each, lag) for each, lag in found],
+        [_to_json(known, lag) for known, lag in lags],
         ("run", "state", "messages", "lag", "updated at", "host", "queues", "to", "error"),
-        [_row(each.run, lag) for each, lag in found],
+        [_row(known.run, lag) for known, lag in lags],
         as_json=as_json,
-        empty="no pipeline has run yet; skep pipeline list shows which there are",
+        empty="no pipeline runs yet; skep pipeline list shows the pipelines",
     )
 
 
-def merged(local: Iterable[RunRecord], told: Iterable[PipelineRun], url: str) -> list[KnownRun]:
-    """Each run once. This machine knows best about its own, unless another went on with them."""
-    known = {run.id: KnownRun(to_told(run), run.url, run.checkpoint) for run in local}
-    for run in told:
-        if run.id not in known or _went_on(known[run.id].run, run):
+def merged(local: Iterable[RunRecord], reported: Iterable[PipelineRun], url: str) -> list[KnownRun]:
+    """Return each run once: the local record, unless another machine has continued the run."""
+    known = {run.id: KnownRun(to_pipeline_run(run), run.url, run.checkpoint) for run in local}
+    for run in reported:
+        if run.id not in known or _continued(known[run.id].run, run):
             known[run.id] = KnownRun(run, url)
     return sorted(known.values(), key=lambda each: _updated_at(each.run), reverse=True)
 
 
-def _went_on(own: PipelineRun, told: PipelineRun) -> bool:
-    return told.host != own.host and _updated_at(told) > _updated_at(own)
+def _continued(local: PipelineRun, reported: PipelineRun) -> bool:
+    return reported.host != local.host and _updated_at(reported) > _updated_at(local)
 
 
 def _updated_at(run: PipelineRun) -> datetime:
@@ -58,17 +58,17 @@ def _updated_at(run: PipelineRun) -> datetime:
     return run.updated_at
 
 
-def _told(url: str, token: str | None) -> Sequence[PipelineRun]:
+def _reported(url: str, token: str | None) -> Sequence[PipelineRun]:
     try:
-        with connect(url, token, timeout=PATIENCE_SECONDS) as client:
+        with connect(url, token, timeout=TIMEOUT_SECONDS) as client:
             return client.pipelines.list()
     except SkepError as error:
-        output.note(f"only the runs of {this_host()} are shown: {error}")
+        output.note(f"showing only runs of {this_host()}: {error}")
         return ()
 
 
 def _lag(known: KnownRun, token: str | None) -> int | None:
-    with connect(known.url, token, timeout=PATIENCE_SECONDS) as client:
+    with connect(known.url, token, timeout=TIMEOUT_SECONDS) as client:
         return lag_of(client, known.run)
 
 
@@ -79,6 +79,6 @@ def _row(run: PipelineRun, lag: int | None) -> tuple[object, ...]:
     )
 
 
-def _shown(known: KnownRun, lag: int | None) -> dict[str, object]:
+def _to_json(known: KnownRun, lag: int | None) -> dict[str, object]:
     place = {"url": known.url, "checkpoint": known.checkpoint}
     return output.fields_of(known.run) | place | {"lag": lag}

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 Final = Annotated[
     list[str] | None,
     typer.Option(
-        help="A queue in which journeys end; may be given several times.  "
-        "[default: those from which none goes on]"
+        help="Queue in which journeys end. Repeatable. Default: queues that no journey leaves."
     ),
 ]
-Within = Annotated[str, typer.Option(help="A journey that takes longer is stuck: 10s, 15m, 1h.")]
+Within = Annotated[
+    str, typer.Option(help="A journey that takes longer is stuck; such as 10s, 15m or 1h.")
+]
 
 
 @placed
@@ -34,9 +35,10 @@ def traces(
     *,
     place: Place,
 ) -> None:
-    """Join messages by trace id into journeys, and find those that are stuck.
+    """Follow messages by trace id, and find stuck ones.
 
-    What is found is in Parquet files and on a page with a drawing of the flow.
+    Messages that share a trace id are joined into journeys through queues. The results are
+    written as Parquet files and as an HTML page with a flow chart.
     """
     to = place.located(to)
     seconds, page = seconds_of(within), report_path(to, report)
@@ -54,19 +56,19 @@ def traces(
 def _print(found: "TraceReport", page: str, *, as_json: bool) -> None:
     if as_json:
         shown = {
-            "endings": output.shown_rows(found.endings),
-            "edges": output.shown_rows(found.edges),
-            "stuck": output.shown_rows(found.stuck),
+            "endings": output.rows_json(found.endings),
+            "edges": output.rows_json(found.edges),
+            "stuck": output.rows_json(found.stuck),
             "final": found.final,
             "report": page,
         }
         output.print_document(shown)
         return
     if not found.endings:
-        output.print_text(f"no message has a trace id; see {page}")
+        output.print_text(f"no messages with a trace id; see {page}")
         return
     _print_rows(
-        ("journeys", "queue", "count", "with a dead letter", "the oldest began", "longest s"),
+        ("journeys", "queue", "count", "with a dead letter", "oldest started at", "longest s"),
         found.endings,
         "state last_queue journeys with_error oldest_at longest",
     )

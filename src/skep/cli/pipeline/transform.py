@@ -16,33 +16,32 @@ if TYPE_CHECKING:
 
 From = Annotated[
     list[str],
-    typer.Option("--queue", help="A queue to read; may be given several times."),
+    typer.Option("--queue", help="Queue to read. Repeatable."),
 ]
-Sql = Annotated[
-    str | None, typer.Option(help="A statement in which each queue is a view with its name.")
-]
+Sql = Annotated[str | None, typer.Option(help="SQL query; each queue is a view of its name.")]
 Function = Annotated[
     str | None,
-    typer.Option(help="A function instead: module:function, given a DataFrame for each queue."),
+    typer.Option(help="Function to use instead, module:function; takes a DataFrame per queue."),
 ]
 Schema = Annotated[
     str | None,
-    typer.Option(help="Payloads as a column data: 'id STRING, total DOUBLE', infer, or variant."),
+    typer.Option(help="Schema of the column data: 'id STRING, total DOUBLE', infer, or variant."),
 ]
 
 
 class PayloadFormat(StrEnum):
-    """What the column payload is."""
+    """The type of the column payload."""
 
     text = "text"
     binary = "binary"
 
 
 Payloads = Annotated[
-    PayloadFormat, typer.Option(help="The column payload: binary takes what is not UTF-8, too.")
+    PayloadFormat,
+    typer.Option(help="Type of the column payload; binary allows payloads that are not UTF-8."),
 ]
-ToQueue = Annotated[str | None, typer.Option(help="The queue for what comes out.")]
-To = Annotated[str | None, typer.Option(help="Or a directory for it, as Parquet files.")]
+ToQueue = Annotated[str | None, typer.Option(help="Target queue.")]
+To = Annotated[str | None, typer.Option(help="Target directory, for Parquet files.")]
 
 
 @placed
@@ -60,29 +59,29 @@ def transform(
     *,
     place: Place,
 ) -> None:
-    """Make other messages, or files, of messages, by SQL or a Python function.
+    """Transform messages by SQL or a Python function.
 
-    Each message is read once, and what is made of it is written once. The same command again
-    goes on with what is new.
+    The results go to a queue or to files, exactly once. Repeat the command to
+    continue with new messages.
     """
     if (sql is None) == (function is None):
-        raise typer.BadParameter("say what to do: --sql or --function")
+        raise typer.BadParameter("give either --sql or --function")
     if (to_queue is None) == (to is None):
-        raise typer.BadParameter("say where it goes: --to-queue or --to")
+        raise typer.BadParameter("give either --to-queue or --to")
     interval = seconds_of(every) if follow else None
     about = (str(sql or function), str(schema))
     target = to_queue or place.located(str(to))
-    asked = RunIdentity(
+    identity = RunIdentity(
         "transform", tuple(queue), target, about, is_stream=True, has_files=to is not None
     )
-    with job(place, asked, streams="each", allow_loss=allow_loss) as work:
+    with job(place, identity, streams="each", allow_loss=allow_loss) as work:
         before = work.run.messages
         result = _result(work, sql, function, schema, payload_format)
         work.stream(_writer(work, result, files=to is not None), interval)
     done = work.run.messages - before
     output.print_done(
         {"run": work.run.id, "read": done, "readInAll": work.run.messages},
-        f"{done} messages read, {work.run.messages} in all; what became of them is in {target}",
+        f"transformed {done} messages to {target}, {work.run.messages} in total",
         as_json=place.as_json,
     )
 
@@ -103,7 +102,7 @@ def _result(
 def _frame(
     work: Job, queue: str, group: str, schema: str | None, payloads: PayloadFormat
 ) -> "DataFrame":
-    """A queue as a stream of its own: Spark must know of each how far it is."""
+    """Return a queue as a stream of its own: Spark tracks the position of each."""
     from skep.pipelines.steps.transform import inferred, with_data
     from skep.pipelines.transform import INFER
 

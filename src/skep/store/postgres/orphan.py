@@ -53,9 +53,9 @@ async def check_ownerless(connection: asyncpg.Connection) -> None:
     if await _is_too_much(connection, sum(queue.segments for queue in ownerless)):
         raise Corrupted(
             f"{_describe(ownerless)}. Nothing was changed. A restore was probably partial: restore "
-            "all of the schema queen, or discard them for good with skep ownerless discard"
+            "all of the schema queen, or discard them for good with skep orphan discard"
         )
-    _log.warning("%s; they stay until you call skep ownerless discard", _describe(ownerless))
+    _log.warning("%s; they stay until you call skep orphan discard", _describe(ownerless))
 
 
 async def _is_too_much(connection: asyncpg.Connection, segments: int) -> bool:

@@ -1,4 +1,4 @@
-"""``skep ownerless``: rows in PostgreSQL whose queue does not exist."""
+"""``skep orphan``: rows in PostgreSQL whose queue does not exist."""
 
 import pytest
 
@@ -29,8 +29,8 @@ def store() -> str:
 
 
 def test_list_shows_what_queues_that_do_not_exist_hold(local: Shell, store: str) -> None:
-    (found,) = local.json("ownerless", "list", "--store", store)
-    table = local.run("ownerless", "list", "--store", store).stdout
+    (found,) = local.json("orphan", "list", "--store", store)
+    table = local.run("orphan", "list", "--store", store).stdout
 
     assert (found["partitions"], found["segments"], found["messages"]) == (1, 1, 1)
     assert found["bytes"] > 0
@@ -38,26 +38,26 @@ def test_list_shows_what_queues_that_do_not_exist_hold(local: Shell, store: str)
 
 
 def test_discard_asks_first(local: Shell, store: str) -> None:
-    before = local.json("ownerless", "list", "--store", store)
+    before = local.json("orphan", "list", "--store", store)
 
-    refused = local.run("ownerless", "discard", "--store", store, expect=1, answer="n\n")
+    refused = local.run("orphan", "discard", "--store", store, expect=1, answer="n\n")
 
-    assert "Delete 1 messages of 1 queues for good?" in refused.stderr
-    assert local.json("ownerless", "list", "--store", store) == before
+    assert "Permanently delete 1 messages of 1 queues?" in refused.stderr
+    assert local.json("orphan", "list", "--store", store) == before
 
 
 def test_after_discard_a_server_starts_and_has_the_rest(local: Shell, store: str) -> None:
-    (found,) = local.json("ownerless", "list", "--store", store)
+    (found,) = local.json("orphan", "list", "--store", store)
 
-    done = local.json("ownerless", "discard", "--store", store, "--yes")
+    done = local.json("orphan", "discard", "--store", store, "--yes")
     databases().run(start(store))
 
     assert done == {"queues": [found["queue"]]}
-    assert local.json("ownerless", "list", "--store", store) == []
-    assert local.json("ownerless", "discard", "--store", store) == {"queues": []}
+    assert local.json("orphan", "list", "--store", store) == []
+    assert local.json("orphan", "discard", "--store", store) == {"queues": []}
 
 
 def test_only_postgresql_has_them(local: Shell) -> None:
-    said = local.said("ownerless", "list", "--store", "data", expect=1)
+    said = local.said("orphan", "list", "--store", "data", expect=1)
 
-    assert "must be a URL of PostgreSQL" in said
+    assert "must be a PostgreSQL URL" in said
