@@ -24,7 +24,7 @@ from tests.broker.build import (
 )
 from tests.databases import databases
 
-PAGE = Path(__file__).parents[2] / "docs/postgresql.md"
+PAGE = Path(__file__).parents[2] / "docs/how-to/outbox.md"
 RING = KeyRing({"2030": bytes(range(32))}, current="2030")
 
 TEXT = "SELECT queen.enqueue($1, $2, $3::text, $4)"

@@ -32,7 +32,10 @@ def create(
     as_json: Json = False,
     **options: Any,
 ) -> None:
-    """Make a queue. What is left out has its default; docs/concepts.md explains the options."""
+    """Create a queue. An option that is left out gets its default.
+
+    The options are explained in docs/reference/queue-options.md.
+    """
     with connect(url, token) as client:
         try:
             client.queues.get(queue)

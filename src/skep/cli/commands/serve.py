@@ -69,7 +69,7 @@ def serve(
     """Run a server until it is told to stop.
 
     Every setting can be given as SKEP_... in the environment too, and some only there: see
-    docs/server.md. A misspelt one stops the server.
+    docs/reference/settings.md. A misspelt one stops the server.
     """
     settings = Settings.from_env(
         os.environ,
