@@ -1,4 +1,4 @@
-# Everything a newcomer needs. `make help` lists it.
+# Commands for development. `make help` lists them.
 
 PYTHON ?= python3
 VENV := .venv
@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long fuzz lint sync cli-docs format bench bench-postgres bench-memory bench-scale bench-snapshot bench-spark bench-wakeup lock clean tools
+.PHONY: help run test test-fast test-long fuzz lint docs sync cli-docs http-docs format check-install bench bench-postgres bench-memory bench-scale bench-snapshot bench-spark bench-wakeup lock clean tools
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 run: $(READY) ## Start a server on the embedded store, ready to use
 	$(BIN)/skep serve
@@ -17,7 +17,11 @@ run: $(READY) ## Start a server on the embedded store, ready to use
 test: $(READY) tools lint ## Run every suite
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-test-long: $(READY) tools ## Crash, kill and search for hours rather than minutes
+test-fast: $(READY) ## Run the tests that need neither Java nor PostgreSQL, in under three minutes
+	$(BIN)/python -m pytest -n 2 --dist loadgroup \
+		-m "not slow and not postgres and not spark and not end_to_end"
+
+test-long: $(READY) tools ## Run the fault and random tests for hours instead of minutes
 	SKEP_EXAMPLES=2000 SKEP_KILLS=200 SKEP_SECONDS=60 SKEP_OUTAGES="30 310" SKEP_LONG=1 \
 		$(BIN)/python -m pytest -n 2 --dist loadgroup --timeout 7200 \
 		tests/machine tests/faults tests/spark/test_connect.py tests/spark/test_declarative.py
@@ -27,78 +31,97 @@ test-long: $(READY) tools ## Crash, kill and search for hours rather than minute
 
 fuzz: SECONDS ?= 60
 fuzz: SEED ?= 1
-fuzz: $(READY) ## Search for broken promises (SECONDS=60 SEED=1; ROUND=1-d7 plays one round again)
+fuzz: $(READY) ## Search for violated guarantees (SECONDS=60 SEED=1; ROUND=1-d7 repeats one round)
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED) $(if $(ROUND),--round $(ROUND)) $(FUZZ)
 
-lint: $(READY) ## Check style, types, the direction of imports and generated code
+lint: $(READY) ## Check style, types, spelling, the direction of imports and generated files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/generate_sync.py --check
 	$(BIN)/python -m tools.write_cli_docs --check
+	$(BIN)/python -m tools.write_http_docs --check
+	$(BIN)/codespell
 
-sync: $(READY) ## Write the blocking client from the asynchronous one
+docs: $(READY) ## Build the documentation in build/site; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir build/site
+
+sync: $(READY) ## Generate the blocking client from the asynchronous one
 	$(BIN)/python tools/generate_sync.py
 
-cli-docs: $(READY) ## Write into docs/cli.md what the commands say about themselves
+cli-docs: $(READY) ## Generate docs/reference/cli.md from the help of the commands
 	$(BIN)/python -m tools.write_cli_docs
 
-format: $(READY) ## Put the code into shape
+http-docs: $(READY) ## Generate docs/reference/http.md and openapi.json from the routes
+	$(BIN)/python -m tools.write_http_docs
+
+check-install: ## Install a server into a clean environment as the Dockerfile does, and use it
+	PYTHON=$(PYTHON) sh packaging/check.sh
+
+format: $(READY) ## Format the code and apply automatic fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY) tools ## Measure beside the bare store and the bare server, in one run
+bench: $(READY) tools ## Benchmark against the bare store and the bare server, in one run
 	$(BIN)/python -m benchmarks.embedded
 	$(BIN)/python -m benchmarks.door
 
-bench-postgres: $(READY) tools ## The same on PostgreSQL, beside queues of rows
+bench-postgres: $(READY) tools ## Benchmark PostgreSQL against queues of rows
 	$(BIN)/python -m benchmarks.postgres
 
 PARTITIONS ?= 1000000
 
-bench-scale: $(READY) ## A queue with a million partitions, and other clients beside it
+bench-scale: $(READY) ## Benchmark a queue with a million partitions and its effect on other clients
 	$(BIN)/python -m benchmarks.scale --partitions $(PARTITIONS) --save benchmarks/results/scale.json
 
 MINUTES ?= 30
 
-bench-memory: $(READY) ## Memory per idle partition, while messages come to them at random
+bench-memory: $(READY) ## Measure memory per idle partition under random pushes
 	$(BIN)/python -m benchmarks.memory --partitions $(PARTITIONS) --minutes $(MINUTES) --save benchmarks/results/memory.json
 
-bench-snapshot: $(READY) ## Load PostgreSQL while somebody holds a snapshot of it for ten minutes
+bench-snapshot: $(READY) ## Benchmark PostgreSQL with a snapshot that is open for ten minutes
 	$(BIN)/python -m benchmarks.snapshot --save benchmarks/results/snapshot.json
 
-bench-wakeup: $(READY) ## How soon a push to one server wakes who waits at another
+bench-wakeup: $(READY) ## Measure how fast a push to one server wakes a consumer at another
 	$(BIN)/python -m benchmarks.wakeup --save benchmarks/results/wakeup.json
 
-bench-spark: $(READY) tools ## Spark on a queue, beside Parquet, JDBC and rows
+bench-spark: $(READY) tools ## Benchmark Spark on a queue against Parquet, JDBC and rows
 	@ls /usr/share/java/postgresql.jar >/dev/null 2>&1 || { \
-		echo "installing PostgreSQL's driver for Java"; \
+		echo "missing system package: libpostgresql-jdbc-java; installing it with apt-get"; \
 		apt-get update -qq && apt-get install -y -qq libpostgresql-jdbc-java; } || { \
-		echo "without PostgreSQL's driver for Java: no JDBC beside it"; }
+		echo "continuing without JDBC: apt-get install libpostgresql-jdbc-java"; }
 	$(BIN)/python -m benchmarks.spark --save benchmarks/results/spark.json
 
-lock: $(READY) ## Resolve the dependencies anew
+lock: $(READY) ## Resolve requirements.lock with the newest versions
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev \
 		--generate-hashes --no-emit-index-url --no-annotate --no-header --upgrade \
 		pyproject.toml -o requirements.lock
 
-clean: ## Remove the environment and all that was made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+clean: ## Remove the environment, caches and built files
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-# The tests watch system calls, run Spark, which needs Java, and open pages in a browser; the
-# benchmarks load the server with wrk. All four are packages of the system.
+# System packages: the tests trace system calls, run Spark and open pages in a browser; the
+# benchmarks load the server with wrk. Each missing one is named; root on Debian installs them.
 tools:
-	@command -v strace >/dev/null && command -v wrk >/dev/null && command -v java >/dev/null \
-		&& command -v chromium >/dev/null || { \
-		echo "installing strace, wrk, Java and Chromium"; \
-		apt-get update -qq && apt-get install -y -qq strace wrk openjdk-17-jre-headless chromium; } || { \
-		echo "strace, wrk, Java 17 or Chromium is missing: install them with your package manager"; exit 1; }
+	@missing=; \
+	for pair in strace:strace wrk:wrk java:openjdk-17-jre-headless chromium:chromium; do \
+		command -v $${pair%%:*} >/dev/null || missing="$$missing $${pair#*:}"; \
+	done; \
+	test -z "$$missing" && exit 0; \
+	echo "missing system packages:$$missing"; \
+	echo "install them with: sudo apt-get install$$missing (or your package manager)"; \
+	if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
+		echo "running as root on Debian: installing them now"; \
+		apt-get update -qq && apt-get install -y -qq $$missing; \
+	else \
+		echo "make test-fast needs none of them"; exit 1; \
+	fi
 
 $(READY): requirements.lock pyproject.toml tests/queen/queen-2.6.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Skep needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .

@@ -1,4 +1,4 @@
-"""Write into docs/cli.md what each command says about itself. ``--check`` only compares."""
+"""Write the help of every command into docs/reference/cli.md. ``--check`` compares only."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from skep.cli.exit_code import EXIT_CODES
 from skep.cli.root import app
 
-PAGE = Path(__file__).parents[1] / "docs/cli.md"
+PAGE = Path(__file__).parents[1] / "docs/reference/cli.md"
 BEGIN, END = "<!-- generated: make cli-docs -->\n", "<!-- end -->\n"
 
 
@@ -61,7 +61,7 @@ def main() -> None:
     if "--check" not in sys.argv:
         PAGE.write_text(new)
     elif new != old:
-        sys.exit("docs/cli.md is not what the commands say: run make cli-docs")
+        sys.exit("docs/reference/cli.md differs from the help of the commands: run make cli-docs")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.postgres.test_ownerless import fill, start
+from tests.postgres.test_orphan import fill, start
 from tests.support.cli_shell import Shell
 from tests.support.postgres_databases import databases
 

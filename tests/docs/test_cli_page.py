@@ -1,4 +1,4 @@
-"""docs/cli.md shows every command as it is."""
+"""docs/reference/cli.md shows every command as it is."""
 
 import pytest
 from tools.write_cli_docs import PAGE, commands, help_of

@@ -1,4 +1,4 @@
-"""What docs/security.md says is so."""
+"""What docs/how-to/authentication.md says is so."""
 
 import re
 from dataclasses import fields
@@ -12,7 +12,7 @@ from skep.http.auth.principal import ROLES
 from skep.settings import Settings
 from tests.support.http.token_signing import SECRET, base64url, sign_parts
 
-PAGE = (Path(__file__).parents[2] / "docs/security.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/how-to/authentication.md").read_text()
 SETTINGS = [
     field.name
     for field in fields(Settings)
@@ -38,7 +38,7 @@ def test_the_lines_that_make_a_key_make_one(
 
 
 async def test_the_token_and_the_file_that_are_shown_are_right(tmp_path: Path) -> None:
-    claims, keys = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    keys, claims = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "keys.json").write_text(keys)
     tokens = Tokens(SingleKey(from_secret(SECRET)), Expected(), now=lambda: 1893499200.0)
 

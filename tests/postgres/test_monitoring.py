@@ -140,7 +140,10 @@ LIMIT $4;
 """
 
 
-PAGE = Path(__file__).parents[2] / "docs/postgresql.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = [
+    DOCS / name for name in ("how-to/monitoring.md", "how-to/outbox.md", "reference/postgresql.md")
+]
 
 
 @pytest.fixture
@@ -316,7 +319,8 @@ async def test_the_queries_of_the_documentation_run(queue: Broker, sql: asyncpg.
 
     found = {
         statement.split()[-1]: await sql.fetch(statement)
-        for block in re.findall(r"```sql\n(.*?)```", PAGE.read_text(), re.DOTALL)
+        for page in PAGES
+        for block in re.findall(r"```sql\n(.*?)```", page.read_text(), re.DOTALL)
         for statement in filter(str.strip, block.split(";"))
     }
 

@@ -25,7 +25,7 @@ from tests.support.broker_builders import (
 )
 from tests.support.postgres_databases import databases
 
-PAGE = Path(__file__).parents[2] / "docs/postgresql.md"
+PAGE = Path(__file__).parents[2] / "docs/how-to/outbox.md"
 RING = KeyRing({"2030": bytes(range(32))}, current="2030")
 
 TEXT = "SELECT queen.enqueue($1, $2, $3::text, $4)"

@@ -210,7 +210,7 @@ def test_a_schema_chooses_columns_and_cannot_invent_any() -> None:
 
 
 def test_every_option_and_every_column_is_documented() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/reference/spark-options.md").read_text()
 
     for each in fields(Options):
         name = re.sub("_([a-z])", lambda found: found[1].upper(), each.name)

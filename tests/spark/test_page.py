@@ -1,16 +1,14 @@
-"""The examples of the page about Spark run as they are."""
+"""The examples of the pages about Spark run as they are."""
 
-import re
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from skep import Client, Draft
+from tests.docs.pages import SPARK_PAGES, blocks
 
 pytestmark = pytest.mark.xdist_group("spark")
-
-PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
 
 
 def test_the_examples_of_the_page_run(
@@ -26,9 +24,9 @@ def test_the_examples_of_the_page_run(
     spark.catalog.dropTempView("orders")
     client.push("orders", [Draft(b'{"id": "a", "total": %d}' % n, "p") for n in (5, 2000, 3000)])
     client.queues.configure("big-orders")
-    blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    statements = ";".join(re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)).split(";")
-    program = [*blocks, *(f"spark.sql({each!r}).show()" for each in statements if each.strip())]
+    python = [block for page in SPARK_PAGES for block in blocks(page, "python") if "spark" in block]
+    sql = ";".join(block for page in SPARK_PAGES for block in blocks(page, "sql")).split(";")
+    program = [*python, *(f"spark.sql({each!r}).show()" for each in sql if each.strip())]
     text = "\n".join(program).replace("/var/lib/skep", str(tmp_path))
 
     exec(text, {})

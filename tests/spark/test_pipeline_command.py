@@ -18,7 +18,7 @@ from tests.spark.conftest import Push, own_run
 from tests.support.cli_shell import Shell
 
 RUN = ("pipeline", "run")
-PAGE = (Path(__file__).parents[2] / "docs/pipelines.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/how-to/pipelines.md").read_text()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Queues made of queues: by SQL and by the functions that docs/pipelines.md shows."""
+"""Queues made of queues: by SQL and by the functions that docs/how-to/pipelines.md shows."""
 
 import re
 from collections import Counter
@@ -17,7 +17,7 @@ from tests.support.cli_shell import Shell
 
 pytestmark = pytest.mark.xdist_group("spark")
 
-PAGE = Path(__file__).parents[2] / "docs/pipelines.md"
+PAGE = Path(__file__).parents[2] / "docs/how-to/pipelines.md"
 SCHEMA = "order BIGINT, customer STRING, total DOUBLE"
 TRANSFORM = ("pipeline", "run", "transform", "--schema", SCHEMA)
 

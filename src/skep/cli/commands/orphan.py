@@ -23,7 +23,7 @@ def list_(store: Store, as_json: Json = False) -> None:
 
     At most 10,000 rows of each kind are counted. Such rows are left by a partial restore.
     """
-    orphans = asyncio.run(on_database(store, _orphan().find_ownerless))
+    orphans = asyncio.run(on_database(store, _orphan().find_orphans))
     if as_json:
         output.print_document([orphan._asdict() for orphan in orphans])
     else:
@@ -36,12 +36,12 @@ def discard(store: Store, yes: Yes = False, as_json: Json = False) -> None:
 
     The rows are marked here; running servers delete them in the background.
     """
-    orphans = asyncio.run(on_database(store, _orphan().find_ownerless))
+    orphans = asyncio.run(on_database(store, _orphan().find_orphans))
     queues = [orphan.queue for orphan in orphans]
     if queues:
         messages = sum(orphan.messages for orphan in orphans)
         confirm(f"Permanently delete {messages} messages of {len(queues)} queues?", yes=yes)
-        discard = partial(_orphan().discard_ownerless, queues=queues)
+        discard = partial(_orphan().discard_orphans, queues=queues)
         asyncio.run(on_database(store, discard))
     output.print_done({"queues": queues}, f"{len(queues)} queues discarded", as_json=as_json)
 

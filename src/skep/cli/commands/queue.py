@@ -32,7 +32,10 @@ def create(
     as_json: Json = False,
     **options: Any,
 ) -> None:
-    """Create a queue. Omitted options get their defaults."""
+    """Create a queue. Omitted options get their defaults.
+
+    The options are explained in docs/reference/queue-options.md.
+    """
     with connect(url, token) as client:
         try:
             client.queues.get(queue)

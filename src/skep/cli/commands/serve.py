@@ -71,7 +71,7 @@ def serve(
     """Run a server until it is stopped.
 
     Every option can also be set in the environment as SKEP_...; some settings exist only there,
-    see docs/server.md. An unknown SKEP_ variable is an error.
+    see docs/reference/settings.md. An unknown SKEP_ variable is an error.
     """
     settings = Settings.from_env(
         os.environ,

@@ -22,7 +22,7 @@ MOST = 10_000
 _log = logging.getLogger("skep.store")
 
 
-class Ownerless(NamedTuple):
+class OrphanQueue(NamedTuple):
     """The rows of a queue that does not exist; counted up to ``MOST`` of each kind."""
 
     queue: int
@@ -32,30 +32,30 @@ class Ownerless(NamedTuple):
     bytes: int
 
 
-async def find_ownerless(connection: asyncpg.Connection) -> list[Ownerless]:
-    numbers = [queue for (queue,) in await connection.fetch(QUERIES["ownerless_queues"])]
+async def find_orphans(connection: asyncpg.Connection) -> list[OrphanQueue]:
+    numbers = [queue for (queue,) in await connection.fetch(QUERIES["orphan_queues"])]
     if not numbers:
         return []
-    found = await connection.fetch(QUERIES["measure_ownerless"], numbers, MOST)
-    return [Ownerless(*row) for row in found]
+    found = await connection.fetch(QUERIES["measure_orphans"], numbers, MOST)
+    return [OrphanQueue(*row) for row in found]
 
 
-async def discard_ownerless(connection: asyncpg.Connection, queues: Sequence[int]) -> None:
+async def discard_orphans(connection: asyncpg.Connection, queues: Sequence[int]) -> None:
     """List the queues as deleted; their rows are purged like those of any deleted queue."""
-    await connection.execute(QUERIES["discard_ownerless"], list(queues))
+    await connection.execute(QUERIES["discard_orphans"], list(queues))
 
 
-async def check_ownerless(connection: asyncpg.Connection) -> None:
+async def check_orphans(connection: asyncpg.Connection) -> None:
     """Raise ``Corrupted`` if more than a small share of the segments has no queue."""
-    ownerless = await find_ownerless(connection)
-    if not ownerless:
+    orphans = await find_orphans(connection)
+    if not orphans:
         return
-    if await _is_too_much(connection, sum(queue.segments for queue in ownerless)):
+    if await _is_too_much(connection, sum(queue.segments for queue in orphans)):
         raise Corrupted(
-            f"{_describe(ownerless)}. Nothing was changed. A restore was probably partial: restore "
+            f"{_describe(orphans)}. Nothing was changed. A restore was probably partial: restore "
             "all of the schema queen, or discard them for good with skep orphan discard"
         )
-    _log.warning("%s; they stay until you call skep orphan discard", _describe(ownerless))
+    _log.warning("%s; they stay until you call skep orphan discard", _describe(orphans))
 
 
 async def _is_too_much(connection: asyncpg.Connection, segments: int) -> bool:
@@ -66,14 +66,14 @@ async def _is_too_much(connection: asyncpg.Connection, segments: int) -> bool:
     return total < enough
 
 
-def _describe(ownerless: Sequence[Ownerless]) -> str:
-    segments = sum(queue.segments for queue in ownerless)
-    messages = sum(queue.messages for queue in ownerless)
-    size = sum(queue.bytes for queue in ownerless)
-    more = " or more" if any(queue.segments == MOST for queue in ownerless) else ""
-    numbers = ", ".join(str(queue.queue) for queue in ownerless[:10])
-    rest = f" and {len(ownerless) - 10} more" if len(ownerless) > 10 else ""
+def _describe(orphans: Sequence[OrphanQueue]) -> str:
+    segments = sum(queue.segments for queue in orphans)
+    messages = sum(queue.messages for queue in orphans)
+    size = sum(queue.bytes for queue in orphans)
+    more = " or more" if any(queue.segments == MOST for queue in orphans) else ""
+    numbers = ", ".join(str(queue.queue) for queue in orphans[:10])
+    rest = f" and {len(orphans) - 10} more" if len(orphans) > 10 else ""
     return (
         f"PostgreSQL holds {segments}{more} segments with {messages} messages ({size} bytes) of "
-        f"{len(ownerless)} queues that do not exist (numbers {numbers}{rest})"
+        f"{len(orphans)} queues that do not exist (numbers {numbers}{rest})"
     )

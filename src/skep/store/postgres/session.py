@@ -13,7 +13,7 @@ from skep.store.postgres.clock import DatabaseClock
 from skep.store.postgres.connections import Connections, split_url
 from skep.store.postgres.lane import Lane
 from skep.store.postgres.migrate import apply
-from skep.store.postgres.orphan import check_ownerless
+from skep.store.postgres.orphan import check_orphans
 from skep.store.postgres.sql import QUERIES
 from skep.store.postgres.transaction import Work
 
@@ -70,7 +70,7 @@ class PostgresSession:
         connections = Connections(self._url)
         try:
             await connections.read(apply)
-            await connections.read(check_ownerless)
+            await connections.read(check_orphans)
             await connections.write(self.lane.take)
             await connections.read(self._read_clock)
         except BaseException:

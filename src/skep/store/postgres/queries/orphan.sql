@@ -1,6 +1,6 @@
 -- Rows of queues that do not exist and were not deleted, as after a partial restore.
 
--- name: ownerless_queues
+-- name: orphan_queues
 -- From one queue to the next in the indexes, however many rows lie between them.
 WITH RECURSIVE of_segments (queue) AS (
     (SELECT s.queue FROM queen.segment AS s ORDER BY s.queue DESC LIMIT 1)
@@ -27,7 +27,7 @@ SELECT f.queue
    AND NOT EXISTS (SELECT FROM queen.queue_removal AS r WHERE r.queue = f.queue)
  ORDER BY f.queue;
 
--- name: measure_ownerless
+-- name: measure_orphans
 -- The rows of such queues, counted up to a limit of each kind.
 SELECT n.queue, p.partitions, s.segments, s.messages, s.bytes
   FROM unnest($1::bigint[]) AS n (queue)
@@ -46,5 +46,5 @@ SELECT n.queue, p.partitions, s.segments, s.messages, s.bytes
 -- All segments, counted up to a limit.
 SELECT count(*) FROM (SELECT FROM queen.segment ORDER BY queue LIMIT $1) AS s;
 
--- name: discard_ownerless
+-- name: discard_orphans
 INSERT INTO queen.queue_removal (queue) SELECT unnest($1::bigint[]) ON CONFLICT DO NOTHING;

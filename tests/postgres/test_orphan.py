@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from skep.errors import Corrupted
-from skep.store.postgres import orphan as ownerless
+from skep.store.postgres import orphan
 from skep.store.postgres.store import PostgresStore
 from tests.support.broker_builders import drafts, make_broker, payloads, pop
 
@@ -79,7 +79,7 @@ async def test_many_of_them_are_too_many_whatever_their_share(
     await fill(url, "kept", messages=400)
     await lose(sql, "lost")
     await start(url)
-    monkeypatch.setattr(ownerless, "MOST", 3)
+    monkeypatch.setattr(orphan, "MOST", 3)
 
     with pytest.raises(Corrupted, match="3 or more segments"):
         await start(url)
