@@ -179,7 +179,7 @@ async def test_a_store_that_is_away_does_not_end_the_sweep(
 
         await queue.sweep()
 
-        assert "not fully published" in caplog.text
+        assert "could not publish all of a committed version" in caplog.text
 
 
 async def test_a_job_that_is_not_all_published_is_not_forgotten(

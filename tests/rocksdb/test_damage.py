@@ -278,7 +278,7 @@ async def test_a_sweep_goes_on_behind_a_damaged_partition_and_says_so(
 
     assert removed == 2
     (said,) = (record.getMessage() for record in caplog.records if record.name == "skep.broker")
-    assert said.startswith("partition was not swept: queue=invoices partition=alice ")
+    assert said.startswith("could not sweep a partition: queue=invoices partition=alice ")
 
 
 @pytest.mark.parametrize(

@@ -105,9 +105,10 @@ class PeriodicTask:
                 failed = True
 
 
-def log_failure(log: logging.Logger, what: str, error: Exception) -> None:
-    """Log what failed and why; with the traceback if the error is not one of ours."""
-    log.warning("%s: %s", what, error, exc_info=not isinstance(error, SkepError))
+def log_failure(log: logging.Logger, event: str, error: Exception, **fields: object) -> None:
+    """Log an event and its error; with the traceback if the error is not one of ours."""
+    values = "".join(f"{name}={value} " for name, value in fields.items())
+    log.warning("%s: %serror=%s", event, values, error, exc_info=not isinstance(error, SkepError))
 
 
 class _Slices:

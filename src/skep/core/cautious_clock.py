@@ -33,7 +33,7 @@ class CautiousClock:
         leap = stored - own - self._ahead
         if leap > LEAP and not self._leaping:
             _log.error(
-                "store clock jumped ahead; delaying deletion by age: seconds=%d", leap // SECOND
+                "store clock jumped ahead, delaying deletion by age: seconds=%d", leap // SECOND
             )
         self._leaping = leap > LEAP
         self._ahead += min(leap, passed) if self._leaping else leap

@@ -95,7 +95,7 @@ class Sweeper:
             if await self._store.acquire_leadership("sweep", 3 * interval):
                 await sweep()
         except Exception as error:
-            log_failure(_log, f"sweep failed, retrying in {interval:g} s", error)
+            log_failure(_log, "sweep failed, retrying", error, delay=f"{interval:g}s")
 
     async def _sweep_queue(self, queue: QueueState, now: Instant) -> int:
         removed = 0
@@ -111,7 +111,7 @@ class Sweeper:
             except Corrupted as error:
                 # Log it and sweep the next partition.
                 _log.error(
-                    "partition was not swept: queue=%s partition=%s error=%s",
+                    "could not sweep a partition: queue=%s partition=%s error=%s",
                     queue.config.name,
                     partition.name,
                     error,
@@ -124,4 +124,6 @@ class Sweeper:
             while await self._store.forget_removals(number, horizon, limit=_STEP) == _STEP:
                 pass
         except Corrupted as error:
-            _log.error("history was not swept: queue=%s error=%s", queue.config.name, error)
+            _log.error(
+                "could not sweep the retention history: queue=%s error=%s", queue.config.name, error
+            )

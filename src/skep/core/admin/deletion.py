@@ -18,7 +18,7 @@ class Remover:
     def __init__(self, store: RetentionStore) -> None:
         self._store = store
         self._task = PeriodicTask(
-            self._purge, "could not delete rows of deleted queues and groups, will retry", _log
+            self._purge, "could not delete rows of deleted queues and groups, retrying", _log
         )
 
     def start(self) -> None:

@@ -135,7 +135,7 @@ class Maintenance:
                         # A push is in flight, or another server holds the lease for a while.
                         await asyncio.sleep(_POLL_SECONDS)
                 except SkepError as error:
-                    _log.warning("could not deliver buffered messages, will retry: %s", error)
+                    _log.warning("could not deliver buffered messages, retrying: error=%s", error)
                     await asyncio.sleep(_RETRY_SECONDS)
         finally:
             self._draining = None

@@ -62,7 +62,7 @@ class PeerSync:
         self._timeline = ""
         self._loading = loader.loading
         self._next: asyncio.Task[None] | None = None
-        self._polling = PeriodicTask(self._keep_up, "cannot read peer events", _log)
+        self._polling = PeriodicTask(self._keep_up, "could not read peer events, retrying", _log)
         self._spaces: dict[str, Callable[[], Awaitable[None]]] = {}
         self._latest: Instant = 0
         """The latest time that was read from the clock of the store."""
@@ -146,7 +146,7 @@ class PeerSync:
                     await self._reloader.reload(queue)
         except Exception as error:
             # What was committed stays committed; a refused change is refused again.
-            log_failure(_log, "cannot read why a change was refused", error)
+            log_failure(_log, "could not read why a change was rejected", error)
 
     async def _reload_spaces(self, refused: Sequence[tuple[Change, object]]) -> None:
         """Look again at entries that refused changes were decided on: a look may have failed."""
@@ -188,14 +188,14 @@ class PeerSync:
         """The clock of a shared store may be set back by its operator."""
         now = self._store.clock.now()
         if now < self._latest - _SET_BACK:
-            _log.warning("clock of the store was set back; counting leases from now")
+            _log.warning("store clock was set back, leases are counted from now")
             await self._loader.bound()
             self._latest = now
         self._latest = max(self._latest, now)
 
     async def _reload_all(self, timeline: str) -> None:
         """Nothing that was known counts: not even versions, which may have been given again."""
-        _log.warning("PostgreSQL failover detected; reloading all state")
+        _log.warning("PostgreSQL failover detected, reloading all state")
         await self._store.start_peer_events()
         await self._loader.reload()
         await self._store.accept_timeline(timeline)
@@ -217,7 +217,7 @@ class PeerSync:
                 self._loader.outdated.discard(queue)
 
     async def _start_over(self) -> None:
-        _log.warning("missed peer events; reloading all queues")
+        _log.warning("missed peer events, reloading all queues")
         await self._store.start_peer_events()
         await self._reloader.reload_all()
         # Deletions of single messages and changes of dead letters are among what was missed.

@@ -76,7 +76,7 @@ class PartitionLeaser:
             return await self._prepare(group, partition, request, budget, size, lease_id)
         except (Corrupted, EncryptionUnavailable) as error:
             _log.error(
-                "cannot read partition, retrying later: queue=%s partition=%s delay=%ds error=%s",
+                "could not read a partition, retrying: queue=%s partition=%s delay=%ds error=%s",
                 group.queue.config.name,
                 partition.name,
                 _QUARANTINE_SECONDS,

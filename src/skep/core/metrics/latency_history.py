@@ -43,7 +43,7 @@ class LatencyHistory:
         self._store = store
         self._committer = committer
         self._latencies = latencies
-        repeating = PeriodicTask(self.keep, "latencies were not kept", _log)
+        repeating = PeriodicTask(self.keep, "could not store latencies, retrying", _log)
         self.start, self.stop = repeating.start, repeating.stop
 
     async def keep(self) -> None:
@@ -62,7 +62,7 @@ class LatencyHistory:
             # The committer is closed: what it did last is among what is kept.
             await self._store.commit([_change(minutes)])
         except SkepError as error:
-            _log.warning("the latencies of the last minute are lost: %s", error)
+            _log.warning("could not store the latencies of the last minute: error=%s", error)
 
     async def sweep(self, now: Instant) -> None:
         """Remove what is older than ``KEEP``."""

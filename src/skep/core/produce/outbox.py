@@ -69,7 +69,9 @@ class Outbox:
                 # The others need not wait until it runs out.
                 await self._store.acquire_leadership(_DUTY, 0)
             except SkepError as error:
-                _log.warning("the outbox was not handed over: %s", error)
+                _log.warning(
+                    "could not release the outbox leadership, it expires later: error=%s", error
+                )
 
     async def _run(self) -> None:
         pause, failed = BUSY_SECONDS, False
@@ -81,7 +83,7 @@ class Outbox:
                 failed = False
             except Exception as error:
                 if not failed:
-                    log_failure(_log, "the outbox is not read", error)
+                    log_failure(_log, "could not read the outbox, retrying", error)
                 failed = True
             pause = BUSY_SECONDS if moved else min(2 * pause, IDLE_SECONDS)
             await self._sleep(0 if moved >= ROWS else pause)
@@ -120,7 +122,7 @@ class Outbox:
         reason = self._refusal(row)
         if reason is None:
             return False
-        _log.warning("row %d of the outbox was refused: %s", row.number, reason)
+        _log.warning("rejected an outbox row: number=%d reason=%s", row.number, reason)
         await self._store.reject_outbox_row(row.number, reason)
         return True
 
@@ -153,7 +155,7 @@ class Outbox:
         """Leave a queue alone for a while; that one is full is nothing to report."""
         before, reason = self._held.get(queue), str(error)
         if error is not None and (before is None or before.reason != reason):
-            log_failure(_log, f"the outbox waits for {queue}", error)
+            log_failure(_log, "could not append outbox rows, retrying", error, queue=queue)
         until = asyncio.get_running_loop().time() + HOLD_SECONDS
         self._held[queue] = _Held(until, reason)
 

@@ -194,7 +194,7 @@ class Sink:
             await self._whole(self._committer.finish(progress_key))
         except SkepError as error:
             _log.warning(
-                "committed version not fully published, will retry: app=%r error=%s",
+                "could not publish all of a committed version, retrying: app=%r error=%s",
                 progress_key.app,
                 error,
             )

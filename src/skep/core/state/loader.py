@@ -83,9 +83,8 @@ class Loader(Generic[T, P]):
                 try:
                     await self._step()
                 except Exception as error:
-                    log_failure(
-                        _log, f"loading partitions failed; retry in {_RETRY_SECONDS} s", error
-                    )
+                    delay = f"{_RETRY_SECONDS}s"
+                    log_failure(_log, "could not load partitions, retrying", error, delay=delay)
                     for item in list(self._loaded):
                         self._wake(item, error)
                     await asyncio.sleep(_RETRY_SECONDS)

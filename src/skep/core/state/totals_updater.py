@@ -31,7 +31,7 @@ class TotalsUpdater:
     def __init__(self, clock: Clock, registry: Registry) -> None:
         self._clock = clock
         self._registry = registry
-        self._repeating = PeriodicTask(self._count_many, "totals are counted on demand only", _log)
+        self._repeating = PeriodicTask(self._count_many, "could not count totals, retrying", _log)
 
     def start(self, interval: float) -> None:
         self._repeating.start(interval)

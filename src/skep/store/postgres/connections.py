@@ -216,7 +216,7 @@ async def _end(connection: asyncpg.Connection) -> None:
     try:
         await connection.close(timeout=2)
     except DRIVER as error:
-        _log.warning("PostgreSQL connection not closed cleanly error=%s", error)
+        _log.warning("could not close a PostgreSQL connection cleanly: error=%s", error)
 
 
 async def _timeline(connection: asyncpg.Connection) -> str | None:

@@ -114,7 +114,9 @@ async def apply(
                     f"the schema queen cannot be migrated: its tables are locked by {holders}; "
                     "end that transaction, or wait for it"
                 ) from error
-            _log.warning("migration waits for a lock held by %s; retry in %.1f s", holders, pause)
+            _log.warning(
+                "migration waits for a lock, retrying: holders=%s delay=%.1fs", holders, pause
+            )
             await asyncio.sleep(pause * (0.5 + random() / 2))
             pause = min(2 * pause, LONGEST_PAUSE)
 

@@ -55,7 +55,9 @@ async def check_orphans(connection: asyncpg.Connection) -> None:
             f"{_describe(orphans)}. Nothing was changed. A restore was probably partial: restore "
             "all of the schema queen, or discard them for good with skep orphan discard"
         )
-    _log.warning("%s; they stay until you call skep orphan discard", _describe(orphans))
+    _log.warning(
+        "found rows of missing queues, delete them with skep orphan discard: %s", _describe(orphans)
+    )
 
 
 async def _is_too_much(connection: asyncpg.Connection, segments: int) -> bool:

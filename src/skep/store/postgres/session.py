@@ -109,6 +109,6 @@ class PostgresSession:
             await connections.write(self.lane.give_back)
         except SkepError as error:
             # Another server takes the lane over when its lease has expired.
-            _log.warning("lane not given back lane=%d error=%s", self.lane.number, error)
+            _log.warning("could not release the lane: lane=%d error=%s", self.lane.number, error)
         finally:
             await connections.close()

@@ -172,7 +172,7 @@ class Database:
                 return
             if time.monotonic() >= until:
                 self._is_stalled = True
-                _log.warning("write stall, refusing writes path=%s %s", self.path, self._state())
+                _log.warning("write stall, rejecting writes: path=%s %s", self.path, self._state())
         raise StoreStalled
 
     async def sync(self) -> None:
@@ -212,13 +212,13 @@ class Database:
         except Exception as error:
             raise self._refused(error) from error
         self._is_full = False
-        _log.warning("disk has space again, accepting writes path=%s", self.path)
+        _log.warning("disk has space again, accepting writes: path=%s", self.path)
 
     def _check_stall(self) -> None:
         if self._writes_stopped():
             raise StoreStalled
         self._is_stalled = False
-        _log.warning("write stall has ended, accepting writes path=%s", self.path)
+        _log.warning("write stall has ended, accepting writes: path=%s", self.path)
 
     def gauges(self) -> list[Gauge]:
         return [] if self._closed else gauges_of([self._db, self._segments])
@@ -256,7 +256,7 @@ class Database:
             self._close_files()
         except Exception as error:
             # Callers were told of failed writes, and recovery does not depend on a clean close.
-            _log.warning("store not closed cleanly path=%s error=%s", self.path, error)
+            _log.warning("could not close the store cleanly: path=%s error=%s", self.path, error)
         finally:
             self._lock.release()
 
@@ -283,13 +283,13 @@ class Database:
         if _NO_SPACE not in str(error):
             return self._failed(error)
         if not self._is_full:
-            _log.error("disk full, refusing writes path=%s", self.path)
+            _log.error("disk full, rejecting writes: path=%s", self.path)
         self._is_full = True
         return StoreFull()
 
     def _failed(self, error: Exception) -> OutcomeUnknown:
         self._failure = str(error)
-        _log.error("store failed, reopen it path=%s error=%s", self.path, error)
+        _log.error("store failed, reopen it: path=%s error=%s", self.path, error)
         return OutcomeUnknown(f"the store could not write: {error}")
 
 

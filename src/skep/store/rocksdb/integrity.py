@@ -176,7 +176,9 @@ class Synced:
             os.pwrite(self._file, line, 0)
         except OSError as error:
             # The number may be too low; the sync itself has succeeded.
-            _log.warning("last synced write not recorded path=%s error=%s", self._path, error)
+            _log.warning(
+                "could not record the last synced write: path=%s error=%s", self._path, error
+            )
 
     def close(self) -> None:
         os.close(self._file)
