@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from skep import Broker
-from skep.core import aio as fairness
-from skep.core.transaction import stream_query as streams
+from skep.core import aio
+from skep.core.log import entry_table
 from tests.support.http.json_client import Client
 
 PARTITIONS = 300
@@ -41,8 +41,8 @@ async def test_a_loop_over_partitions_yields(
     ]
     await client.post("/api/v1/push", {"items": items}, 201)
     await broker.pop("orders", group="billing")
-    monkeypatch.setattr(fairness, "_FREE_SECONDS", 0)
-    monkeypatch.setattr(fairness, "SLICE_SECONDS", 0)
+    monkeypatch.setattr(aio, "_FREE_SECONDS", 0)
+    monkeypatch.setattr(aio, "SLICE_SECONDS", 0)
     turns = 0
 
     async def count() -> None:
@@ -66,7 +66,7 @@ async def test_a_loop_over_the_state_of_a_query_yields(
     place = {"query_id": query["query_id"], "partition_id": pushed["partition_id"]}
     state = [{"type": "upsert", "key": str(key), "value": key} for key in range(PARTITIONS)]
     await client.post("/streams/v1/cycle", {**place, "state_ops": state})
-    monkeypatch.setattr(streams, "_PAGE", 1)
+    monkeypatch.setattr(entry_table, "PAGE", 1)
     turns = 0
 
     async def count() -> None:

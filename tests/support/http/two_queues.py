@@ -29,7 +29,9 @@ class TwoQueues:
 
     def kept(self) -> dict[str, str]:
         """All that is stored. If it is the same later, nothing was written."""
-        return {name: repr(value) for name, value in vars(self.store).items()}
+        content = {name: repr(value) for name, value in vars(self.store).items()}
+        tables = [table for table in vars(self.store).values() if hasattr(table, "__dict__")]
+        return content | {type(table).__name__: repr(vars(table)) for table in tables}
 
     async def state_of(self, queue: str) -> str:
         """What a queue holds, and where its groups are."""
