@@ -324,9 +324,9 @@ MUTATIONS = (
         WORK,
         (
             Change(
-                "core/transaction/transaction.py",
-                "        yield batch, before.get(batch.queue, 0)\n",
-                "        yield batch, sum(size for name, size in before.items()"
+                "core/transaction/request.py",
+                "            yield batch, before.get(batch.queue, 0)\n",
+                "            yield batch, sum(size for name, size in before.items()"
                 " if name == batch.queue)\n",
             ),
         ),

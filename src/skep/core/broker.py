@@ -12,7 +12,7 @@ from skep.core.lifecycle import Lifecycle
 from skep.core.limits import Limits
 from skep.core.log.encryption import KeyRing
 from skep.core.produce.push_batch import PushBatch
-from skep.core.transaction.transaction import key_of
+from skep.core.transaction.request import key_of
 from skep.core.wiring import build_parts
 from skep.errors import Invalid
 from skep.model.change import IdempotencyKey
@@ -210,7 +210,7 @@ class Broker:
         self._check_open()
         lease_id = lease_id_of(lease)
         check_count("seconds", seconds, least=1, most=self.limits.lease_seconds)
-        return to_datetime(await self._parts.transactor.extend(lease_id, seconds))
+        return to_datetime(await self._parts.settler.extend(lease_id, seconds))
 
     async def transact(
         self,
@@ -270,7 +270,7 @@ class Broker:
 
     async def _settle(self, lease_id: LeaseId, verdicts: Sequence[Verdict] | None) -> Settlement:
         self._check_open()
-        return await self._parts.transactor.settle(lease_id, verdicts)
+        return await self._parts.settler.settle(lease_id, verdicts)
 
     def _check_open(self) -> None:
         self._parts.registry.check_open()

@@ -19,6 +19,7 @@ from skep.core.admin.queue import Queues
 from skep.core.admin.trace import Traces
 from skep.core.cluster.maintenance_mode import MaintenanceMode
 from skep.core.cluster.peer_sync import PeerSync
+from skep.core.cluster.state_reloader import StateReloader
 from skep.core.consume.delivery import DeliveryBuilder
 from skep.core.consume.eviction import Evictor
 from skep.core.consume.held_messages import HeldMessages
@@ -27,6 +28,7 @@ from skep.core.consume.partition_lease import PartitionLeaser
 from skep.core.consume.partition_picker import PartitionPicker
 from skep.core.consume.pop import Popper
 from skep.core.consume.settlement import Settler
+from skep.core.consume.settlement_builder import SettlementBuilder
 from skep.core.consume.subscription import Subscriptions
 from skep.core.insight.dead_letter_browser import DeadLetterBrowser
 from skep.core.insight.dead_letter_count import DeadLetterCounter
@@ -71,6 +73,7 @@ from skep.core.state.state_loader import StateLoader
 from skep.core.state.totals_updater import TotalsUpdater
 from skep.core.state.waiters import Waiters
 from skep.core.sweeper import Sweeper
+from skep.core.transaction.request import TransactionValidator
 from skep.core.transaction.stream_query import StreamQueries
 from skep.core.transaction.transaction import Transactor
 from skep.store.protocol import Store
@@ -88,6 +91,7 @@ class Parts:
     peer_sync: PeerSync
     pusher: Pusher
     popper: Popper
+    settler: Settler
     transactor: Transactor
     queues: Queues
     groups: Groups
@@ -120,7 +124,15 @@ def build_parts(store: Store, keys: KeyRing, limits: Limits, random: Random) -> 
     totals_updater = TotalsUpdater(store.clock, registry)
 
     meter = CommitMeter(store.clock, registry, lease_table)
-    peer_sync = PeerSync(store, registry, loader, lease_table, cache, meter.forget_dead_letters)
+    peer_sync = PeerSync(
+        store,
+        registry,
+        loader,
+        lease_table,
+        cache,
+        StateReloader(store, registry, loader),
+        meter.forget_dead_letters,
+    )
     committer = Committer(
         store,
         # In this order: what a commit did is counted against the state before it.
@@ -146,8 +158,11 @@ def build_parts(store: Store, keys: KeyRing, limits: Limits, random: Random) -> 
     )
     subscriptions = Subscriptions(store, catalogue, quotas, peer_sync)
     popper = Popper(store, registry, loader, waiters, peer_sync, subscriptions, delivery_builder)
-    settler = Settler(store, loader, lease_table, random)
-    transactor = Transactor(store, committer, peer_sync, preparer, settler, mode, limits)
+    settlement_builder = SettlementBuilder(store, loader, lease_table, random)
+    settler = Settler(committer, peer_sync, settlement_builder)
+    transactor = Transactor(
+        store, committer, preparer, settler, settlement_builder, mode, TransactionValidator(limits)
+    )
     held_messages = HeldMessages(store, registry, lease_table, peer_sync, reader)
 
     queues = Queues(store, catalogue, registry, quotas, peer_sync, committer)
@@ -171,7 +186,7 @@ def build_parts(store: Store, keys: KeyRing, limits: Limits, random: Random) -> 
         mode,
         level,
         PushBuffer(registry, quotas, peer_sync, mode, pusher, limits),
-        BufferDelivery(popper, transactor, mode, limits),
+        BufferDelivery(popper, settler, transactor, mode, limits),
     )
 
     scan = JournalScan(store, registry, peer_sync, reader)
@@ -233,6 +248,7 @@ def build_parts(store: Store, keys: KeyRing, limits: Limits, random: Random) -> 
         peer_sync=peer_sync,
         pusher=pusher,
         popper=popper,
+        settler=settler,
         transactor=transactor,
         queues=queues,
         groups=groups,

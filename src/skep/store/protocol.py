@@ -120,7 +120,7 @@ class LogStore(ClockStore, Protocol):
         ...
 
 
-class CatalogueStore(Protocol):
+class CatalogueStore(ClockStore, Protocol):
     """Queues, their partitions, and the groups that consume them."""
 
     async def put_queue(self, queue: Queue, *, replace: bool = True) -> Queue:
@@ -230,7 +230,7 @@ class RetentionStore(Protocol):
         ...
 
 
-class DeadLetterStore(Protocol):
+class DeadLetterStore(ClockStore, Protocol):
     async def dead_letters(
         self, which: DeadLetterFilter, *, before: int | None = None, limit: int
     ) -> list[DeadLetter]:
@@ -274,7 +274,7 @@ class IdempotencyStore(Protocol):
         ...
 
 
-class EntryStore(Protocol):
+class EntryStore(ClockStore, Protocol):
     """Small values by space and key; written by ``commit``."""
 
     async def find_entries(self, space: str, wanted: Sequence[str]) -> list[Entry]:
@@ -288,7 +288,7 @@ class EntryStore(Protocol):
         ...
 
 
-class PeerStore(Protocol):
+class PeerStore(ClockStore, Protocol):
     """What other servers of the same store did, and which of them does a duty for all."""
 
     @property

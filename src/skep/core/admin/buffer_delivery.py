@@ -8,6 +8,7 @@ import msgspec
 from skep.core.admin.push_buffer import BUFFER, BufferedDraft, decode_buffered
 from skep.core.cluster.maintenance_mode import MaintenanceMode
 from skep.core.consume.pop import Popper
+from skep.core.consume.settlement import Settler
 from skep.core.limits import Limits
 from skep.core.produce.push_batch import PushBatch
 from skep.core.transaction.transaction import Transactor
@@ -24,9 +25,15 @@ _log = logging.getLogger("skep.broker")
 
 class BufferDelivery:
     def __init__(
-        self, popper: Popper, transactor: Transactor, mode: MaintenanceMode, limits: Limits
+        self,
+        popper: Popper,
+        settler: Settler,
+        transactor: Transactor,
+        mode: MaintenanceMode,
+        limits: Limits,
     ) -> None:
         self._popper = popper
+        self._settler = settler
         self._transactor = transactor
         self._mode = mode
         self._limits = limits
@@ -42,7 +49,7 @@ class BufferDelivery:
                 await self._move(delivery, list(batch), producer)
         except SkepError:
             # Nothing is lost: the lease is released, so that delivery is retried from there.
-            await self._transactor.settle(lease_id_of(delivery), [_retry(delivery.messages[-1])])
+            await self._settler.settle(lease_id_of(delivery), [_retry(delivery.messages[-1])])
             raise
         return True
 
@@ -68,7 +75,7 @@ class BufferDelivery:
             else:
                 readable.append((message, buffered))
         if damaged:
-            await self._transactor.settle(lease_id_of(delivery), damaged)
+            await self._settler.settle(lease_id_of(delivery), damaged)
         return readable
 
     async def _move(

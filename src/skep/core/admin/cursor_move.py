@@ -12,7 +12,7 @@ from skep.errors import Conflict, Invalid
 from skep.model.address import MAX_OFFSET
 from skep.model.change import Applied, Change, ConsumerUpdate
 from skep.model.name import Offset, check_count, from_datetime
-from skep.store.protocol import Store
+from skep.store.protocol import LogStore
 
 Target: TypeAlias = Literal["beginning", "end"] | int | datetime
 _STEP = 500
@@ -20,7 +20,7 @@ _STEP = 500
 
 
 class CursorMover:
-    def __init__(self, store: Store, committer: Committer) -> None:
+    def __init__(self, store: LogStore, committer: Committer) -> None:
         self._store = store
         self._committer = committer
 

@@ -13,13 +13,13 @@ from skep.model.change import Append, Applied, Change, DeadLetterRemoval
 from skep.model.dead_letter import DeadLetter
 from skep.model.message import Receipt
 from skep.model.segment import ENCRYPTED, Columns
-from skep.store.protocol import Store
+from skep.store.protocol import DeadLetterStore
 
 
 class DeadLetterReplayer:
     def __init__(
         self,
-        store: Store,
+        store: DeadLetterStore,
         registry: Registry,
         committer: Committer,
         mode: MaintenanceMode,

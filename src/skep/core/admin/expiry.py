@@ -10,7 +10,7 @@ from skep.core.state.scheduler import Scheduler
 from skep.model.journal import Lanes
 from skep.model.name import SECOND, Instant, Offset
 from skep.model.queue import QueueOptions
-from skep.store.protocol import Store
+from skep.store.protocol import LogStore
 
 RETENTION = "retention"
 COMPLETED = "completed"
@@ -19,7 +19,7 @@ COMPLETED = "completed"
 class MessageExpiry:
     def __init__(
         self,
-        store: Store,
+        store: LogStore,
         scheduler: Scheduler,
         queues: Queues,
         evictor: Evictor,

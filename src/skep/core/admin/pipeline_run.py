@@ -12,7 +12,7 @@ from skep.errors import NotFound
 from skep.model.change import Applied, Change, EntryUpdate
 from skep.model.name import check_name, to_datetime
 from skep.model.pipeline import PipelineRun, check_run
-from skep.store.protocol import Store
+from skep.store.protocol import EntryStore
 
 SPACE = "pipelines"
 MAX_RUNS = 1000
@@ -21,7 +21,7 @@ SILENCE = timedelta(seconds=60)
 
 
 class Pipelines:
-    def __init__(self, store: Store, committer: Committer) -> None:
+    def __init__(self, store: EntryStore, committer: Committer) -> None:
         self._store = store
         self._table = EntryTable(store, SPACE, PipelineRun)
         self._committer = committer

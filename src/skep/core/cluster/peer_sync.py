@@ -28,7 +28,7 @@ from skep.model.peer_event import (
     PartitionAppended,
     PartitionTruncated,
 )
-from skep.store.protocol import Store
+from skep.store.protocol import PeerStore
 
 _SET_BACK = SECOND
 """Less is how exactly a clock far away can be known."""
@@ -45,11 +45,12 @@ class PeerSync:
 
     def __init__(
         self,
-        store: Store,
+        store: PeerStore,
         registry: Registry,
         loader: StateLoader,
         lease_table: LeaseTable,
         cache: SegmentCache,
+        reloader: StateReloader,
         forget_dead_letters: Callable[[int], None],
     ) -> None:
         self._forget_dead_letters = forget_dead_letters
@@ -58,7 +59,7 @@ class PeerSync:
         self._loader = loader
         self._lease_table = lease_table
         self._cache = cache
-        self._reloader = StateReloader(store, registry, loader)
+        self._reloader = reloader
         self._timeline = ""
         self._loading = loader.loading
         self._next: asyncio.Task[None] | None = None

@@ -18,7 +18,7 @@ from skep.errors import QueueNotFound
 from skep.model.message import Delivery
 from skep.model.name import SECOND, Instant
 from skep.model.pop_request import PopRequest
-from skep.store.protocol import Store
+from skep.store.protocol import ClockStore
 
 _LOADING = 5 * SECOND
 """How much longer a pop that finds nothing may take while its queue is being loaded."""
@@ -34,7 +34,7 @@ async def _always() -> None:
 class Popper:
     def __init__(
         self,
-        store: Store,
+        store: ClockStore,
         registry: Registry,
         loader: StateLoader,
         waiters: Waiters,

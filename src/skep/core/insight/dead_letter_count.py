@@ -9,7 +9,7 @@ from skep.core.state.registry import Registry
 from skep.model.dead_letter import DeadLetter, DeadLetterFilter
 from skep.model.queue import Queue
 from skep.model.stats import ErrorCounts
-from skep.store.protocol import Store
+from skep.store.protocol import DeadLetterStore
 
 _STEP = 500
 """Dead letters read at a time."""
@@ -18,7 +18,7 @@ MAX_DEAD_LETTERS = 10_000
 
 
 class DeadLetterCounter:
-    def __init__(self, store: Store, registry: Registry, meter: CommitMeter) -> None:
+    def __init__(self, store: DeadLetterStore, registry: Registry, meter: CommitMeter) -> None:
         self._store = store
         self._registry = registry
         self._meter = meter

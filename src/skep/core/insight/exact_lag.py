@@ -19,7 +19,7 @@ from skep.core.state.registry import Registry
 from skep.core.state.totals_updater import TotalsUpdater
 from skep.model.name import Instant, Offset, to_datetime
 from skep.model.stats import GroupLag, PartitionLag
-from skep.store.protocol import Store
+from skep.store.protocol import LogStore
 
 _READS = 100
 """Partitions that are read to find a group's oldest message."""
@@ -37,7 +37,7 @@ class LaggingPartition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExactLagReader:
-    def __init__(self, store: Store, registry: Registry, totals_updater: TotalsUpdater) -> None:
+    def __init__(self, store: LogStore, registry: Registry, totals_updater: TotalsUpdater) -> None:
         self._store = store
         self._registry = registry
         self._totals_updater = totals_updater

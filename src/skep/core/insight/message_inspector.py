@@ -13,12 +13,16 @@ from skep.model.message import Message
 from skep.model.message_view import GroupStatus, MessageView
 from skep.model.name import Instant, Offset, to_datetime
 from skep.model.segment import DELETED, ENCRYPTED, Segment
-from skep.store.protocol import Store
+from skep.store.protocol import DeadLetterStore
 
 
 class MessageInspector:
     def __init__(
-        self, store: Store, registry: Registry, peer_sync: PeerSync, segment_reader: SegmentReader
+        self,
+        store: DeadLetterStore,
+        registry: Registry,
+        peer_sync: PeerSync,
+        segment_reader: SegmentReader,
     ) -> None:
         self._peer_sync = peer_sync
         self._store = store

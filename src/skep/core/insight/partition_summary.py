@@ -6,13 +6,13 @@ from skep.core.state.partition_order import in_order
 from skep.core.state.queue_state import PartitionState, QueueState
 from skep.model.name import to_datetime
 from skep.model.stats import Counts, PartitionSummary
-from skep.store.protocol import Store
+from skep.store.protocol import DeadLetterStore
 
 ALL = 1 << 62
 
 
 class PartitionSummaryReader:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: DeadLetterStore) -> None:
         self._store = store
 
     async def list(

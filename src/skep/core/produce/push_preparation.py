@@ -13,7 +13,7 @@ from skep.core.state.quota import Quotas
 from skep.core.state.registry import Registry
 from skep.errors import QueueFull
 from skep.model.change import Append, Capacity, QueueVersion
-from skep.store.protocol import Store
+from skep.store.protocol import LogStore
 
 
 class PreparedPush(NamedTuple):
@@ -27,7 +27,7 @@ class PreparedPush(NamedTuple):
 class PushPreparer:
     def __init__(
         self,
-        store: Store,
+        store: LogStore,
         catalogue: Catalogue,
         registry: Registry,
         quotas: Quotas,

@@ -11,11 +11,13 @@ from skep.core.sink.publication import Publication, rows_by_queue
 from skep.core.state.quota import Quotas, limit_of
 from skep.core.state.registry import Registry
 from skep.model.change import Capacity
-from skep.store.protocol import Store
+from skep.store.protocol import EntryStore
 
 
 class Admission:
-    def __init__(self, store: Store, registry: Registry, quotas: Quotas, level: FillLevel) -> None:
+    def __init__(
+        self, store: EntryStore, registry: Registry, quotas: Quotas, level: FillLevel
+    ) -> None:
         self._store = store
         self._registry = registry
         self._quotas = quotas

@@ -16,7 +16,7 @@ from skep.core.state.queue_state import QueueState
 from skep.model.change import Append, QueueVersion
 from skep.model.queue import Queue
 from skep.model.segment import Columns, concat
-from skep.store.protocol import Store
+from skep.store.protocol import EntryStore
 
 _Columns = dict[str, dict[str, list[Columns]]]
 """By queue and partition, in the order of the chunks."""
@@ -33,7 +33,7 @@ class Publication(NamedTuple):
 class PublicationBuilder:
     def __init__(
         self,
-        store: Store,
+        store: EntryStore,
         catalogue: Catalogue,
         peer_sync: PeerSync,
         keys: KeyRing,

@@ -21,7 +21,7 @@ from skep.core.state.quota import without_limits
 from skep.core.state.registry import Registry
 from skep.errors import Corrupted
 from skep.model.change import Applied, Capacity, Change, EntryUpdate
-from skep.store.protocol import Store
+from skep.store.protocol import EntryStore
 
 APPEND_WEIGHT = 1000
 """The weight of a partition in a commit: the number of partitions of a commit is limited too."""
@@ -30,7 +30,7 @@ APPEND_WEIGHT = 1000
 class Publisher:
     def __init__(
         self,
-        store: Store,
+        store: EntryStore,
         registry: Registry,
         committer: Committer,
         admission: Admission,

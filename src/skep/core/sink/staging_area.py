@@ -11,14 +11,14 @@ from skep.core.sink.manifest import Progress, ProgressKey, SinkVersion, StagedCh
 from skep.model.change import Applied, Change, EntryUpdate, QueueVersion
 from skep.model.entry import Entry
 from skep.model.sink import Stage
-from skep.store.protocol import Store
+from skep.store.protocol import EntryStore
 
 _STEP = 200
 """Chunks dropped in one change."""
 
 
 class StagingArea:
-    def __init__(self, store: Store, committer: Committer) -> None:
+    def __init__(self, store: EntryStore, committer: Committer) -> None:
         self._store = store
         self._committer = committer
 

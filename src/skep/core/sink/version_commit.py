@@ -14,13 +14,13 @@ from skep.core.sink.publisher import Publisher
 from skep.core.sink.staging_area import StagingArea
 from skep.errors import Conflict, NotFound, OutcomeUnknown, Unavailable
 from skep.model.sink import Published, Stage
-from skep.store.protocol import Store
+from skep.store.protocol import EntryStore
 
 
 class VersionCommitter:
     def __init__(
         self,
-        store: Store,
+        store: EntryStore,
         committer: Committer,
         mode: MaintenanceMode,
         area: StagingArea,

@@ -11,12 +11,16 @@ from skep.core.state.queue_state import GroupState, QueueState
 from skep.core.state.registry import Registry
 from skep.core.state.segment_cache import SegmentCache
 from skep.model.queue import Partition, Queue, Subscription
-from skep.store.protocol import Store, StoredConsumer
+from skep.store.protocol import CatalogueStore, StoredConsumer
 
 
 class StateLoader:
     def __init__(
-        self, store: Store, registry: Registry, lease_table: LeaseTable, cache: SegmentCache
+        self,
+        store: CatalogueStore,
+        registry: Registry,
+        lease_table: LeaseTable,
+        cache: SegmentCache,
     ) -> None:
         self._store = store
         self._registry = registry

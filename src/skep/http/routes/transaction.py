@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import msgspec
 
-from skep.core.transaction.transaction import fingerprint_of
+from skep.core.transaction.request import fingerprint_of
 from skep.errors import Conflict, KeyReused, LeaseLost, NotFound, SkepError
 from skep.http.auth.principal import Permission
 from skep.http.limits import ANY_SIZE
