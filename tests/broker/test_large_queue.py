@@ -7,7 +7,7 @@ import pytest
 
 from skep import Ack, Broker, Draft, Push
 from skep.core import aio as fairness
-from skep.core.state.loader import PAGE
+from skep.core.state.background_loader import PAGE
 from skep.model.stats import GroupLag
 from skep.store.protocol import Store
 from tests.support.broker_builders import make_broker, payloads, pop, pop_all

@@ -347,7 +347,7 @@ MUTATIONS = (
         LOADING + "a_page_that_could_not_be_read_is_read_again",
         (
             Change(
-                "core/state/loader.py",
+                "core/state/background_loader.py",
                 "                    await asyncio.sleep(_RETRY_SECONDS)\n",
                 "                    return\n",
             ),
@@ -358,7 +358,7 @@ MUTATIONS = (
         LOADING + "a_queue_that_cannot_be_read_does_not_keep_others_from_being_loaded",
         (
             Change(
-                "core/state/loader.py",
+                "core/state/background_loader.py",
                 "            self._places[item] = self._places.pop(item)\n",
                 "",
             ),

@@ -8,7 +8,7 @@ import pytest
 
 from skep import Broker, Draft
 from skep.core import aio as fairness
-from skep.core.state.loader import PAGE
+from skep.core.state.background_loader import PAGE
 from skep.errors import LeaseLost, OutcomeUnknown, QueueNotFound, Unavailable
 from skep.model.consumer import ConsumerState
 from skep.model.queue import Subscription

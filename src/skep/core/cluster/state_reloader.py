@@ -7,7 +7,7 @@ and what was deleted meanwhile stays deleted if it is found.
 from collections.abc import Sequence
 
 from skep.core.aio import yielding
-from skep.core.state.loader import PAGE
+from skep.core.state.background_loader import PAGE
 from skep.core.state.queue_state import GroupState, QueueState
 from skep.core.state.registry import Registry
 from skep.core.state.state_loader import StateLoader

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from skep.core.aio import yielding
 from skep.core.rules import lease as leases
+from skep.core.state.background_loader import Refresher
 from skep.core.state.lease_table import LeaseTable
-from skep.core.state.loader import Refresher
 from skep.core.state.queue_state import GroupState, PartitionState, QueueState
 from skep.core.state.scheduler import Scheduler
 from skep.core.state.segment_cache import SegmentCache

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from skep.core.aio import yielding
 from skep.core.rules import lease as leases
+from skep.core.state.background_loader import PAGE, BackgroundLoader
 from skep.core.state.lease_table import LeaseTable
-from skep.core.state.loader import PAGE, Loader
 from skep.core.state.queue_state import GroupState, QueueState
 from skep.core.state.registry import Registry
 from skep.core.state.segment_cache import SegmentCache
@@ -34,8 +34,8 @@ class StateLoader:
         """Numbers of queues that have to be read again."""
         self._missed: set[int] = set()
         """Partitions that others did something to before they were known here."""
-        self._queue_loader = Loader(self._load_next_page, self._finish_queue)
-        self._group_loader = Loader(self._load_next_states, self._finish_group)
+        self._queue_loader = BackgroundLoader(self._load_next_page, self._finish_queue)
+        self._group_loader = BackgroundLoader(self._load_next_states, self._finish_group)
 
     async def load(self) -> None:
         for config in await self._store.queues():

@@ -22,7 +22,7 @@ _RETRY_SECONDS = 1.0
 _log = logging.getLogger("skep.loader")
 
 
-class Loader(Generic[T, P]):
+class BackgroundLoader(Generic[T, P]):
     """Loads what belongs to queues, or to groups, page by page.
 
     ``load_page`` loads what comes behind a place, and returns the last place if there may be more;
