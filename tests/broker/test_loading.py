@@ -7,7 +7,7 @@ import pytest
 
 from skep import Broker, Draft
 from skep.core import aio as fairness
-from skep.core.state import catalogue, loader
+from skep.core.state import background_loader as loader, catalogue
 from skep.errors import Forbidden, Unavailable
 from skep.model.change import Applied, Change, Commit
 from skep.model.queue import Partition, Subscription
