@@ -14,6 +14,7 @@ from skep.core.journal.scan import PartitionFilter
 from skep.errors import Conflict, Invalid
 from skep.model.journal import Position, Range, Step
 from skep.store.postgres.store import PostgresStore
+from skep.store.rocksdb import log
 from skep.store.rocksdb.store import RocksStore
 from tests.support.broker_builders import drafts, make_broker
 from tests.support.postgres_databases import databases
@@ -71,7 +72,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str | Path:
 
 
 @pytest.fixture
-async def servers(place: str | Path) -> AsyncIterator[Servers]:
+async def servers(place: str | Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Servers]:
     async with AsyncExitStack() as stack:
         if isinstance(place, str):
             brokers = [
@@ -86,6 +87,7 @@ async def servers(place: str | Path) -> AsyncIterator[Servers]:
 
         async def push(lane: int, some: Sequence[Draft]) -> None:
             store.lane = lane
+            monkeypatch.setattr(log, "LANE", lane)
             await broker.push("orders", some)
 
         yield Servers(broker, push)

@@ -7,7 +7,7 @@ import pytest
 
 from skep import Broker, Draft
 from skep.core import aio as fairness
-from skep.core.state import background_loader as loader, catalogue
+from skep.core.state import background_loader as loader, state_loader
 from skep.errors import Forbidden, Unavailable
 from skep.model.change import Applied, Change, Commit
 from skep.model.queue import Partition, Subscription
@@ -23,7 +23,7 @@ NEVER = 3600
 
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue, "PAGE", 2)
+    monkeypatch.setattr(state_loader, "PAGE", 2)
     monkeypatch.setattr(loader, "_RETRY_SECONDS", 0)
 
 

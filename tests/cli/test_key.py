@@ -82,7 +82,7 @@ def test_a_key_that_is_revoked_is_gone(local: Shell, file: str) -> None:
 def test_a_key_that_is_not_there_cannot_be_revoked(local: Shell, file: str) -> None:
     local.run("key", "create", "--file", file, "--role", "admin")
 
-    assert "no key" in local.said("key", "revoke", "abc", "--file", file, expect=4)
+    assert "does not exist" in local.said("key", "revoke", "abc", "--file", file, expect=4)
 
 
 def test_a_role_that_is_none_is_refused(local: Shell, file: str) -> None:

@@ -326,7 +326,7 @@ async def test_what_was_refused_is_not_remembered(app: App, clock: ManualClock) 
 async def test_only_so_many_tokens_are_remembered(
     clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auth, "REMEMBERED", 2)
+    monkeypatch.setattr(auth, "MAX_CACHED_TOKENS", 2)
     verifying = _Counting(from_secret(SECRET))
     door = CredentialCheck(tokens=_tokens(verifying, clock), now=lambda: seconds(clock))
     one, two, three = (f"Bearer {sign(sub=name)}".encode() for name in ("one", "two", "three"))

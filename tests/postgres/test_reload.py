@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from skep import Broker, Draft
-from skep.core.state import catalogue
+from skep.core.state import state_loader
 from skep.store.postgres.store import PostgresStore
 from tests.support.broker_builders import PATIENCE, payloads
 
@@ -37,7 +37,7 @@ async def queue(
     url: str, store: PromotedStore, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Broker]:
     """A queue of several pages, with a group that has read nothing yet; one of two servers."""
-    monkeypatch.setattr(catalogue, "PAGE", 2)
+    monkeypatch.setattr(state_loader, "PAGE", 2)
     async with (
         Broker(PostgresStore(url), sweep_interval=None, follow_interval=None),
         Broker(store, sweep_interval=None, follow_interval=None) as broker,

@@ -198,7 +198,7 @@ def test_dead_letters_fall_into_classes_and_one_is_sent_back(
     first = [order for order in declined + slow if order.customer == "customer-01"]
     assert affected[shop.orders, "customer-01"] == len(first)
     assert "nothing was changed" in nothing
-    assert f"Send {len(declined + slow + lost)} dead letters back" in nothing
+    assert f"Replay {len(declined + slow + lost)} dead letters" in nothing
     assert back["replayed"] == len(lost)
     assert client.queues.stats(shop.payments).pushed == pushed + len(lost)
     assert {row["errorClass"] for row in left["causes"]} == {DECLINED, SLOW}

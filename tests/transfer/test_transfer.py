@@ -118,7 +118,7 @@ async def test_numbers_that_moved_are_not_given_again(
 async def test_what_was_interrupted_goes_on_where_it_was(
     source: Transferable, target: Transferable, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in "SEGMENTS", "ROWS", "LETTERS":
+    for name in "SEGMENTS", "ROWS", "DEAD_LETTERS":
         monkeypatch.setattr(copying, name, 1)
     before = await everything(source)
 

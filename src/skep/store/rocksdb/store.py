@@ -113,7 +113,7 @@ class RocksStore:
 
     def _apply(self, changes: Sequence[Change]) -> tuple[Commit, bool]:
         self._db.check()
-        round_, outcomes = evaluate(self._view, changes, lane=LANE, now=self.clock.now())
+        round_, outcomes = evaluate(self._view, changes, lane=self.lane, now=self.clock.now())
         segments, partitions = round_.segments(), round_.partitions()
         batch = self._tables.batch_of(round_, segments, partitions)
         if batch.is_empty():

@@ -25,5 +25,5 @@ async def test_each_outage_is_complained_of_once(caplog: pytest.LogCaptureFixtur
     await over.wait()
     await repeating.stop()
 
-    assert [each.message for each in caplog.records] == ["nothing is done: nobody there"] * 2
+    assert [each.message for each in caplog.records] == ["nothing is done: error=nobody there"] * 2
     assert not any(each.exc_info for each in caplog.records)
